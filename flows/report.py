@@ -128,11 +128,15 @@ async def _publish_history(lake: Lake, experiment: str, lake_id: str) -> None:
     """Write the history of an experiment with several dated runs, and publish it."""
     if not await asyncio.to_thread(report_files.is_repeated, lake, experiment):
         return
+    from reports.questions.history.section import describe_history
+
     history = await asyncio.to_thread(report_files.read_history, lake, experiment)
     if len(history.runs) > 1:
         await patiently(
             acreate_markdown_artifact,
-            markdown=await asyncio.to_thread(report_files.write_history, lake, history),
+            markdown=await asyncio.to_thread(
+                report_files.write_history, lake, describe_history(history)
+            ),
             key=artifact_key(HISTORY, history.name, lake_id),
             description=f"{plural(len(history.runs), 'run')} of {history.name}",
         )

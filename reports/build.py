@@ -96,7 +96,7 @@ def build(
         try:
             making.wait(SHARED)
             source = _read_source(connection, experiment)
-            arms = read_arms(connection)
+            arms = read_arms(connection).get(experiment, ())
             pair, role = _first_pair(arms, source, baseline, candidate)
             silent = frozenset(arm.name for arm in arms if not arm.has_answers)
             pair = None if silent.intersection(pair or ()) else pair

@@ -19,13 +19,18 @@ PARTITION = ("experiment", "arm")
 
 _ARMS = [pa.field(arm, pa.string(), nullable=False) for arm in ("baseline", "candidate")]
 
-_TYPES: dict[str, pa.DataType] = {
-    str(kind): kind
-    for kind in (
-        *(pa.string(), pa.int64(), pa.float64(), pa.bool_(), pa.timestamp("us", tz="UTC")),
-        *(pa.list_(pa.string()), pa.list_(pa.struct(_ARMS))),
-    )
+DUCKDB_TYPES: dict[pa.DataType, str] = {
+    pa.string(): "varchar",
+    pa.int64(): "bigint",
+    pa.float64(): "double",
+    pa.bool_(): "boolean",
+    pa.timestamp("us", tz="UTC"): "timestamptz",
+    pa.list_(pa.string()): "varchar[]",
+    pa.list_(pa.struct(_ARMS)): "struct(baseline varchar, candidate varchar)[]",
 }
+"""The types of columns, with their names in DuckDB."""
+
+_TYPES = {str(kind): kind for kind in DUCKDB_TYPES}
 
 
 @dataclass(frozen=True)

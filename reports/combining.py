@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from reports.columns import TABLES
 from reports.errors import ReportError
 from reports.format import count, listing, plural
-from reports.lake import unit_file
+from reports.lake import open_lake, unit_file
 from reports.relations import open_marts, read_rows
 from reports.rendering.sections import Note
 
@@ -63,7 +63,7 @@ def combine(lake: Path | UPath, experiments: Sequence[str], folder: Path) -> Not
 
 
 def _load_declarations(lake: Path | UPath, experiment: str) -> list[Row]:
-    connection = open_marts(lake, experiment, ())
+    connection = open_marts(lake, experiment, ("planned_cells",))
     try:
         rows = read_rows(connection, "from staging.experiments order by position, arm")
     finally:
@@ -154,7 +154,7 @@ def _write(
     assert isinstance(path, Path)
     path.parent.mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist([row], schema=TABLES["experiments"].schema), path)
-    connection = open_marts(lake, experiment, ())
+    connection = open_lake(lake, experiment)
     try:
         connection.register("common", pa.table({"instance_id": common}))
         for table in _COPIED:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from reports.columns import PARTITION, SHARED_TABLES, TABLES
+from reports.columns import DUCKDB_TYPES, PARTITION, SHARED_TABLES, TABLES
 from reports.compacted import FOLDER, PER_CELL, open_compacted
 from reports.errors import ReportError
 
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from reports.columns import LakeTable
+
+Names = str | Sequence[str]
+"""The name of an experiment, or several."""
 
 SESSION = "set timezone = 'UTC'; set parquet_metadata_cache = true"
 """Settings that each cursor needs. It does not inherit the settings of its connection."""
@@ -218,18 +223,29 @@ def find_newest(lake: Path | UPath) -> str:
         connection.close()
 
 
-def open_lake(lake: Path | UPath, experiment: str, *, at_once: bool = False) -> DuckDBPyConnection:
-    """Open an in-memory connection with one view per table of the lake, over one experiment.
+def open_lake(
+    lake: Path | UPath,
+    experiments: Names,
+    tables: Collection[str] | None = None,
+    *,
+    at_once: bool = False,
+) -> DuckDBPyConnection:
+    """Open an in-memory connection with one view per table of the lake, over some experiments.
 
-    The views of `preflights` and `images` hold rows that belong to no experiment. With `at_once`
-    they are tables, so that each file is opened once. Times are in UTC. The caller closes the
-    connection, and must keep a reference to it while reading. Raise ReportError for a missing lake
-    and for an experiment that is not in it.
+    `tables` are names such as `main.attempts`, by default of all tables. The views of `preflights`
+    and `images` hold rows that belong to no experiment. With `at_once` they are tables, so that
+    each file is opened once. Times are in UTC. The caller closes the connection, and must keep a
+    reference to it while reading. Raise ReportError for a missing lake and for an experiment that
+    is not in it.
     """
     names = require_experiments(lake)
-    if experiment not in names:
-        raise ReportError(f"no experiment {experiment!r} in {lake}; {near(experiment, names)}")
-    return _open_tables(lake, _sources(lake, experiment), at_once)
+    for name in _list_names(experiments):
+        if name not in names:
+            raise ReportError(f"no experiment {name!r} in {lake}; {near(name, names)}")
+    sources = _sources(lake, experiments)
+    if tables is not None:
+        sources = [source for source in sources if f"main.{source.table.name}" in tables]
+    return _open_tables(lake, sources, at_once)
 
 
 def _open_tables(
@@ -248,10 +264,14 @@ def _open_tables(
         sources = _copy(lake, sources, Path(copy.name))
     connection.execute(SESSION)
     connection.execute("create schema declared")
-    for source in sources:
+    for _, group in groupby(sources, key=attrgetter("table.name")):
+        files: list[Path | UPath] = []
+        compacted: list[str] = []
+        for source in group:
+            found = matching(source.folder, source.files)
+            files += found
+            compacted += source.scan_compacted({(path.parent.name, path.stem) for path in found})
         _declare(connection, source)
-        files = matching(source.folder, source.files)
-        compacted = list(source.scan_compacted({(path.parent.name, path.stem) for path in files}))
         if len(files) + len(compacted) > (0 if at_once else SEVERAL):
             _create_table(connection, source, files, compacted)
             continue
@@ -277,7 +297,7 @@ def damage(path: Path | UPath, error: Exception) -> str:
 
 
 @contextmanager
-def naming_damage(lake: Path | UPath, experiment: str) -> Iterator[None]:
+def naming_damage(lake: Path | UPath, experiments: Names) -> Iterator[None]:
     """Name the damaged file if DuckDB cannot read the lake during the block.
 
     Raise ReportError for it.
@@ -289,16 +309,14 @@ def naming_damage(lake: Path | UPath, experiment: str) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as missing:
-        for source in _sources(lake, experiment):
+        for source in _sources(lake, experiments):
             for path in (*matching(source.folder, source.files), *source.list_compacted()):
                 try:
                     pq.ParquetFile(pa.BufferReader(path.read_bytes())).read()
                 except (pa.ArrowException, OSError) as error:
                     raise ReportError(damage(path, error)) from error
         if "No files found" in str(missing):
-            raise ReportError(
-                f"files of {experiment!r} were compacted in the meantime: run again"
-            ) from missing
+            raise ReportError("files were compacted in the meantime: run again") from missing
         raise
 
 
@@ -327,11 +345,16 @@ def _copy(lake: UPath, sources: Sequence[TableFiles], copy: Path) -> list[TableF
     return copied
 
 
-def _sources(lake: Path | UPath, experiment: str) -> list[TableFiles]:
-    """Return the files that the views of an experiment read."""
+def _list_names(experiments: Names) -> Sequence[str]:
+    return [experiments] if isinstance(experiments, str) else experiments
+
+
+def _sources(lake: Path | UPath, experiments: Names) -> list[TableFiles]:
+    """Return the files that the views of some experiments read, table by table."""
     sources = [
         TableFiles(table, PARTITION, lake / name / f"experiment={experiment}", "arm=*/*.parquet")
         for name, table in TABLES.items()
+        for experiment in _list_names(experiments)
     ]
     sources += [
         TableFiles(table, (), lake / name, "*.parquet") for name, table in SHARED_TABLES.items()
@@ -341,12 +364,8 @@ def _sources(lake: Path | UPath, experiment: str) -> list[TableFiles]:
 
 def _declare(connection: DuckDBPyConnection, source: TableFiles) -> None:
     """Create an empty table of the declared types."""
-    import pyarrow as pa
-
-    # A reader without batches; an empty table would import pandas, which takes half a second.
-    connection.register("declaration", pa.RecordBatchReader.from_batches(source.schema, []))
-    connection.execute(f"create table declared.{source.table.name} as from declaration")
-    connection.unregister("declaration")
+    columns = ", ".join(f'"{field.name}" {DUCKDB_TYPES[field.type]}' for field in source.schema)
+    connection.execute(f"create table declared.{source.table.name} ({columns})")
 
 
 def _create_table(

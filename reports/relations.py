@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reports.columns import SHARED_TABLES, TABLES
-from reports.lake import SESSION, naming_damage, open_lake, quote_literal
+from reports.lake import SESSION, Names, naming_damage, open_lake, quote_literal
 from reports.rendering.sections import AuditFailure
 from reports.series import night_of, series_of
 
@@ -47,31 +47,32 @@ FILES = {
 """The file of each mart. A mart of one question is in the folder of the question."""
 
 
-def _order() -> Iterator[tuple[str, frozenset[str], bool]]:
-    """Yield each mart after its sources: with all its dependencies, and True if it is slow.
-
-    A mart that reads single calls or steps is slow.
-    """
+def _order() -> Iterator[tuple[str, bool]]:
+    """Yield each mart after its sources, and True if it is slow: it reads single calls or steps."""
     texts = {name: path.read_text(encoding="utf-8") for name, path in FILES.items()}
     reads = {name: {*re.findall(r"\bmarts\.(\w+)", text)} for name, text in texts.items()}
-    needs: dict[str, frozenset[str]] = {}
     slow: set[str] = set()
     for name in TopologicalSorter(reads).static_order():
-        needs[name] = frozenset(reads[name]).union(*(needs[source] for source in reads[name]))
-        if re.search(r"staging\.llm_calls|main\.steps", texts[name]) or needs[name] & slow:
+        if re.search(r"staging\.llm_calls|main\.steps", texts[name]) or reads[name] & slow:
             slow.add(name)
-        yield name, needs[name], name in slow
+        yield name, name in slow
 
 
-_ORDER = tuple(sorted(_order(), key=lambda mart: (mart[2], FILES[mart[0]].parent.name != "marts")))
+_ORDER = tuple(sorted(_order(), key=lambda mart: (mart[1], FILES[mart[0]].parent.name != "marts")))
 
-MARTS = tuple(name for name, _, _ in _ORDER)
+MARTS = tuple(name for name, _ in _ORDER)
 """All marts, in order of dependency: shared marts, marts of questions, and slow ones."""
 
 SHARED = tuple(
-    name for name, _, is_slow in _ORDER if FILES[name].parent.name == "marts" and not is_slow
+    name for name, is_slow in _ORDER if FILES[name].parent.name == "marts" and not is_slow
 )
 """The marts for the numbers of arms and pairs."""
+
+_RELATIONS = {
+    **{f"staging.{name}": SQL / "staging" / f"{name}.sql" for name in STAGING},
+    **{f"marts.{name}": FILES[name] for name in MARTS},
+}
+"""The file of each relation, in order of dependency."""
 
 LAKE = "lake"
 """Schema of the tables as they are in the lake."""
@@ -95,7 +96,7 @@ class Making:
         marts: Sequence[str] = MARTS,
         audits: Sequence[Path] = (),
     ) -> None:
-        """Begin to create `staging` and these marts, with those they read, then to run audits."""
+        """Begin to create these marts, with the relations that they read, then to run audits."""
         self.connection = connection
         connection.execute("create schema staging; create schema marts")
         # Relations share the processors: more threads than those wait for each other.
@@ -103,11 +104,10 @@ class Making:
         connection.execute(f"set threads = {max(1, threads // THREADS)}")
         self._threads = ThreadPoolExecutor(THREADS)
         self._futures: dict[str, Future[None]] = {}
-        wanted = set(marts).union(*(needs for name, needs, _ in _ORDER if name in marts))
-        files = {f"staging.{name}": SQL / "staging" / f"{name}.sql" for name in STAGING}
-        files |= {f"marts.{name}": FILES[name] for name in MARTS if name in wanted}
-        for relation, path in files.items():
-            self._futures[relation] = self._submit(path, partial(_create, relation))
+        needed = _list_needed(marts, audits)
+        for relation, path in _RELATIONS.items():
+            if relation in needed:
+                self._futures[relation] = self._submit(path, partial(_create, relation))
         self._audits = [self._submit(path, partial(_audit, path)) for path in audits]
         self._threads.shutdown(wait=False)  # they end when everything is made
 
@@ -143,20 +143,34 @@ class Making:
 
 
 def open_marts(
-    lake: Path | UPath, experiment: str, marts: Sequence[str] = MARTS
+    lake: Path | UPath, experiments: Names, marts: Sequence[str] = MARTS
 ) -> DuckDBPyConnection:
-    """Open a connection with the lake's views, the schema `staging` and these marts.
+    """Open a connection with these marts, and with the relations and tables that they read.
 
     The caller closes the connection. Raise ReportError as `reports.lake.open_lake` does.
     """
-    with naming_damage(lake, experiment):
-        making = Making(open_lake(lake, experiment), marts)
+    with naming_damage(lake, experiments):
+        making = Making(open_lake(lake, experiments, _list_needed(marts)), marts)
         try:
             making.wait()
         except BaseException:
             making.close()
             raise
         return making.connection
+
+
+def _list_needed(marts: Sequence[str], audits: Sequence[Path] = ()) -> set[str]:
+    """Return the names of these marts, and of all relations and tables that they read."""
+    needed = {f"marts.{name}" for name in marts}.union(*map(_find_names, audits))
+    for relation, path in reversed(_RELATIONS.items()):
+        if relation in needed:
+            needed |= _find_names(path)
+    return needed
+
+
+def _find_names(path: Path) -> set[str]:
+    """Return the names of relations and tables in a file."""
+    return set(re.findall(r"\b(?:main|staging|marts)\.\w+", path.read_text(encoding="utf-8")))
 
 
 def write_relations(lake: Path | UPath, experiments: Sequence[str], output: Path) -> dict[str, int]:

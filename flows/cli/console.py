@@ -17,7 +17,6 @@ from reports.format import plural
 
 if TYPE_CHECKING:
     from flows.formats.imported_arms import Summary
-    from reports.questions.history.analysis import History
     from reports.rendering.sections import ReportDocument
     from reports.rendering.sections import Table as Part
     from reports.steps import StepView
@@ -57,15 +56,12 @@ def print_next_step(built: "Report") -> None:
     show(f"Next: durabench status {built.source.experiment} --cells  # every attempt")
 
 
-def history(lake: Lake, found: "History") -> None:
+def history(lake: Lake, document: "ReportDocument") -> None:
     """Print the runs of an experiment over time, the latest first."""
-    from reports.questions.history.section import describe_history
-
-    document = describe_history(found)
     _print_tables(document)
     if answer := document.sections[0].answer:
         show(answer, "yellow")
-    show(f"History: {report_files.history_path(lake, found.name)}")
+    show(f"History: {report_files.history_path(lake, document.title)}")
 
 
 def _print_tables(document: "ReportDocument") -> None:

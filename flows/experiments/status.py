@@ -162,13 +162,13 @@ def read(lake: Lake, names: Sequence[str]) -> StatusReading:
         ReportError: the experiment or the lake does not exist.
         InfrastructureError: a disk or object-store operation failed.
     """
-    from reports.analysis.standing import read_standing  # DuckDB is slow to import
+    from reports.analysis.standing import read_standings  # DuckDB is slow to import
 
     # Read the journal before the lake: an attempt that ends in between is then in both, not in
     # neither.
     recorded, notes = _read_journal(lake, names)
     with lake.reading():
-        filed = {name: read_standing(lake.root, name) for name in names}
+        filed = read_standings(lake.root, names)
     unknown = [
         name
         for name, attempts in recorded.items()

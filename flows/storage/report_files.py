@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from reports.questions.history.analysis import History
     from reports.questions.trajectories.pages import InsightOf
+    from reports.rendering.sections import ReportDocument
     from reports.types import Report
 
 
@@ -95,18 +96,16 @@ def read_history(lake: Lake, experiment: str) -> "History":
         return read_history(lake.root, experiment)
 
 
-def write_history(lake: Lake, history: "History") -> str:
+def write_history(lake: Lake, document: "ReportDocument") -> str:
     """Write a history as page and Markdown into the lake. Return the Markdown.
 
     Raises:
         InfrastructureError: a disk or object-store operation failed.
     """
-    from reports.questions.history.section import describe_history
     from reports.rendering import markdown, page
 
-    document = describe_history(history)
     text = markdown.render(document)
-    path = history_path(lake, history.name)
+    path = history_path(lake, document.title)
     write_whole(path.with_suffix(".md"), text.encode(errors="backslashreplace"))
     write_whole(path, page.render(document).encode(errors="backslashreplace"))
     return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
@@ -145,15 +146,16 @@ _DIFFERENCES = """
 """
 
 
-def read_arms(connection: DuckDBPyConnection) -> tuple[ArmSummary, ...]:
-    """Read all declared arms, in declared order."""
+def read_arms(connection: DuckDBPyConnection) -> dict[str, tuple[ArmSummary, ...]]:
+    """Read all declared arms by experiment, in declared order."""
     counts = {
-        (row["arm"], row["state"]): row["cells"]
+        (row["experiment"], row["arm"], row["state"]): row["cells"]
         for row in read_rows(connection, "from marts.arm_states")
     }
-    arms = []
+    arms = defaultdict[str, list[ArmSummary]](list)
     for row in read_rows(connection, "from marts.arms"):
-        states = {state: counts.get((row["arm"], state), 0) for state in get_args(State)}
+        key = row["experiment"], row["arm"]
+        states = {state: counts.get((*key, state), 0) for state in get_args(State)}
         resolved_instances = states["resolved"] * row["instances"] / row["planned"]
         # An arm that never ran used no tokens, which is a known number.
         nothing = None if row["started"] else 0
@@ -170,7 +172,7 @@ def read_arms(connection: DuckDBPyConnection) -> tuple[ArmSummary, ...]:
             incomplete_cells=row["cells_with_incomplete_cost"],
             **{name: row[name] for name in ("unpriced_calls", "is_unmetered", "unmetered_cells")},
         )
-        arms.append(
+        arms[row["experiment"]].append(
             ArmSummary(
                 name=row["arm"],
                 states=states,
@@ -180,7 +182,7 @@ def read_arms(connection: DuckDBPyConnection) -> tuple[ArmSummary, ...]:
                 **{name: row[name] for name in _COPIED},
             )
         )
-    return tuple(arms)
+    return {experiment: tuple(summaries) for experiment, summaries in arms.items()}
 
 
 def read_comparisons(

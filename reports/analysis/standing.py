@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 _QUERY = """
 select
-    arm, instance_id, repeat, state, outcome, attempt_id, started_at_utc, duration_s,
+    experiment, arm, instance_id, repeat, state, outcome, attempt_id, started_at_utc, duration_s,
     model_calls, cost_usd, unpriced_calls, coalesce(detail, '') as attempt_detail,
     empty_replies, cut_off_replies, callless_replies, repeated_replies, refused_requests,
     case
@@ -29,16 +30,20 @@ order by instance_position, repeat, position
 _EARLY_END = """
     with spared as (
         select
+            experiment,
             (sum(declared_instances - len(instance_ids)) * any_value(repeats))::bigint as cells,
             (sum(declared_instances) * any_value(repeats))::bigint as planned
         from staging.experiments
+        group by experiment
     )
 
     select
-        baseline, candidate, alpha, complete, candidate_leads, baseline_leads, difference, e_value,
-        cells as cells_not_needed, planned as cells_planned
-    from staging.decisions, spared
-    where cells > 0 and declaration_digest in (select declaration_digest from staging.experiments)
+        experiment, baseline, candidate, alpha, complete, candidate_leads, baseline_leads,
+        difference, e_value, cells as cells_not_needed, planned as cells_planned
+    from staging.decisions
+    inner join spared using (experiment)
+    semi join staging.experiments using (experiment, declaration_digest)
+    where cells > 0
 """
 
 
@@ -80,19 +85,22 @@ class Standing:
     early_end: EarlyEnd | None
 
 
-def read_early_end(connection: DuckDBPyConnection) -> EarlyEnd | None:
-    """Read how the experiment was decided; None if it plans all of its cells."""
-    rows = read_rows(connection, _EARLY_END)
-    return EarlyEnd(**rows[0]) if rows else None
+def read_early_ends(connection: DuckDBPyConnection) -> dict[str, EarlyEnd]:
+    """Read how each experiment was decided, by its name, if it was."""
+    return {row.pop("experiment"): EarlyEnd(**row) for row in read_rows(connection, _EARLY_END)}
 
 
-def read_standing(lake: Path | UPath, experiment: str) -> Standing:
-    """Read the planned cells.
+def read_standings(lake: Path | UPath, experiments: Sequence[str]) -> dict[str, Standing]:
+    """Read the planned cells of each of these experiments.
 
     Raise ReportError for a missing lake and an unknown experiment.
     """
-    connection = open_marts(lake, experiment, ("cells",))
+    connection = open_marts(lake, experiments, ("cells",))
     try:
-        return Standing(read_rows(connection, _QUERY), read_early_end(connection))
+        ends = read_early_ends(connection)
+        cells: dict[str, list[dict[str, Any]]] = {name: [] for name in experiments}
+        for row in read_rows(connection, _QUERY):
+            cells[row.pop("experiment")].append(row)
+        return {name: Standing(rows, ends.get(name)) for name, rows in cells.items()}
     finally:
         connection.close()

@@ -11,7 +11,7 @@ from eval import images, instances
 from flows.benchmark import benchmark
 from flows.display.errors import IncompleteRun
 from flows.experiments import declaration
-from reports.analysis.standing import read_standing
+from reports.analysis.standing import read_standings
 from tests.flows.test_budgets import rows
 from tests.unfit_images import OF_USERS, UNFIT_LAYERS, layered
 
@@ -84,4 +84,6 @@ async def test_no_arm_accepts_what_no_test_has_proven(
     attempts = rows(lake, "attempts")
     assert [row["outcome"] for row in attempts] == ["submitted"] * 2
     assert "accepted" not in {row["agent_verdict"] for row in attempts}
-    assert all("unproven: " in row["detail"] for row in read_standing(tmp_path / "lake", "x").cells)
+    assert all(
+        "unproven: " in row["detail"] for row in read_standings(tmp_path / "lake", ["x"])["x"].cells
+    )

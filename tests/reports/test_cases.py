@@ -8,11 +8,13 @@ import pytest
 import yaml
 from duckdb import DuckDBPyConnection
 
-from reports.relations import MARTS, SQL, open_marts
+from reports.lake import open_lake
+from reports.relations import AUDITS as AUDIT_FILES
+from reports.relations import MARTS, SQL, Making
 from tests.reports.lake_fixture import CASES, ORDINARY, LakeBuilder
 
 FILES = sorted([*CASES.glob("*/*.yaml"), *SQL.parent.glob("questions/*/*.yaml")])
-AUDITS = tuple(path.stem for path in sorted((SQL / "audits").glob("*.sql")))
+AUDITS = tuple(path.stem for path in AUDIT_FILES)
 
 Row = dict[str, Any]
 
@@ -56,10 +58,11 @@ def test_given_rows_make_the_expected_ones(lake: LakeBuilder, path: Path) -> Non
     case = read(path)
     fill(lake, case["given"])
     expected = {f"audits.{name}": [] for name in AUDITS} | case["expect"]
-    queries = [path.read_text() for path in (SQL / "audits").glob("*.sql")]
-    marts = set(re.findall(r"marts\.(\w+)", " ".join([*expected, *queries])))
-    connection = open_marts(lake.root, "trial", sorted(marts))
+    marts = re.findall(r"marts\.(\w+)", " ".join(expected))
+    making = Making(open_lake(lake.root, "trial"), marts, AUDIT_FILES)
+    connection = making.connection
     try:
+        making.wait()
         for relation, rows in expected.items():
             found = rows_of(connection, relation)
             named = list(rows[0]) if rows else []
@@ -69,7 +72,7 @@ def test_given_rows_make_the_expected_ones(lake: LakeBuilder, path: Path) -> Non
             shown = [{name: row[name] for name in named} for row in found]
             assert comparable(shown) == comparable(rows), relation
     finally:
-        connection.close()
+        making.close()
 
 
 def test_every_mart_and_every_audit_has_a_case() -> None:

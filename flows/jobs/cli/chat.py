@@ -180,6 +180,7 @@ def history(
     from flows.storage.journals import existing_journal
     from flows.storage.lake import Lake
     from reports.questions.history.analysis import run_names
+    from reports.questions.history.section import describe_history
 
     store = Lake.existing(lake)
     journal = existing_journal(store)
@@ -191,8 +192,9 @@ def history(
     if everything:
         raise UsageError(f"--all goes with the id of an attempt, and there is no attempt {name!r}")
     runs = report_files.read_history(store, name)
-    report_files.write_history(store, runs)
-    console.history(store, runs)
+    document = describe_history(runs)
+    report_files.write_history(store, document)
+    console.history(store, document)
 
 
 def _find_arm(

@@ -6,11 +6,11 @@ A schedule files each run under a separate name, such as `nightly-20260301t02000
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from reports.analysis.paired import read_arms
 from reports.errors import ReportError
@@ -124,32 +124,50 @@ def read_history(lake: Path | UPath, experiment: str) -> History:
     name, names = series_of(experiment), run_names(lake, experiment)
     if not names:
         raise ReportError(f"no run of {name!r} in {lake}; {near(name, list_experiments(lake))}")
-    runs = [run for latest in names[-LATEST:] if (run := _read(lake, latest))]
+    runs = _read(lake, names[-LATEST:])
     return History(
         name, tuple(sorted(runs, key=lambda run: (run.began or run.declared_at, run.experiment)))
     )
 
 
-def _read(lake: Path | UPath, experiment: str) -> DatedRun | None:
-    connection = open_marts(lake, experiment, ("arms", "arm_states", "source"))
+def _read(lake: Path | UPath, experiments: Sequence[str]) -> Iterator[DatedRun]:
+    connection = open_marts(lake, experiments, ("arms", "arm_states", "source"))
     try:
-        rows = read_rows(connection, "from marts.source")
-        if not rows:
-            return None
-        [row] = rows
-        declared_at, began = row["declared_at_utc"], row["first_attempt_utc"]
-        contents: object = row["dataset_digest"]
-        if row["environment"] == "imported":
-            contents = frozenset(row["instance_ids"])
-        elif len(row["instance_ids"]) < row["declared_instances"]:
-            contents = contents, frozenset(row["instance_ids"])
-        elif began is None:
-            began = declared_at
-        cells: defaultdict[str, dict[Place, bool]] = defaultdict(dict)
-        query = "select arm, instance_id, repeat, state = 'resolved' from marts.cells"
-        for arm, instance, repeat, is_resolved in connection.execute(query).fetchall():
-            cells[arm][instance, repeat] = is_resolved
+        cells: defaultdict[str, dict[str, dict[Place, bool]]] = defaultdict(dict)
+        query = "select experiment, arm, instance_id, repeat, state = 'resolved' from marts.cells"
+        for experiment, arm, instance, repeat, is_resolved in connection.execute(query).fetchall():
+            cells[experiment].setdefault(arm, {})[instance, repeat] = is_resolved
         arms = read_arms(connection)
-        return DatedRun(experiment, began, declared_at, contents, arms, dict(cells))
+        for row in read_rows(connection, "from marts.source"):
+            name = row["experiment"]
+            yield DatedRun(
+                name,
+                _find_start(row),
+                row["declared_at_utc"],
+                _identify_contents(row),
+                arms.get(name, ()),
+                cells[name],
+            )
     finally:
         connection.close()
+
+
+def _find_start(source: Mapping[str, Any]) -> datetime | None:
+    """Return when a run began. An import that names no time has none."""
+    began: datetime | None = source["first_attempt_utc"]
+    if began is None and source["environment"] != "imported" and not _is_part(source):
+        return cast(datetime, source["declared_at_utc"])
+    return began
+
+
+def _identify_contents(source: Mapping[str, Any]) -> object:
+    if source["environment"] == "imported":
+        return frozenset(source["instance_ids"])
+    if _is_part(source):
+        return source["dataset_digest"], frozenset(source["instance_ids"])
+    return source["dataset_digest"]
+
+
+def _is_part(source: Mapping[str, Any]) -> bool:
+    """Return True if the run was decided before all of its instances were tried."""
+    return bool(len(source["instance_ids"]) < source["declared_instances"])

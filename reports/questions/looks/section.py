@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reports.analysis.standing import EarlyEnd, read_early_end
+from reports.analysis.standing import EarlyEnd, read_early_ends
 from reports.format import count, percent, points, usd
 from reports.rendering.sections import Note, Section
 from reports.statistics.looks import PairedEvidence
@@ -75,7 +75,7 @@ class InterimLook(PairedEvidence):
 
 def answer(connection: DuckDBPyConnection, report: Report) -> Section | None:
     """Return a note if the primary comparison is unfinished or ended the experiment."""
-    if end := read_early_end(connection):
+    if end := read_early_ends(connection).get(report.title):
         text = _describe_end(end, connection)
     elif look := read_look(connection, report):
         text = _describe_unfinished(look)

@@ -8,7 +8,7 @@ with counted as (
 -- What does not count is at a cell that was tried again. These are few.
 planned_again as (
     select * from marts.cells_tried_again
-    semi join marts.planned_cells using (arm, instance_id, repeat)
+    semi join marts.planned_cells using (experiment, arm, instance_id, repeat)
 ),
 
 -- A fork or a derived attempt is credited with calls that another one was billed for: it pays less
@@ -22,7 +22,7 @@ own as (
         end as own_usd
     from staging.attempts as attempts
     left join counted using (attempt_id)
-    where state is not null or (arm, instance_id, repeat) in (from planned_again)
+    where state is not null or (experiment, arm, instance_id, repeat) in (from planned_again)
 ),
 
 known as (

@@ -4,10 +4,10 @@ with cells as (
 ),
 
 final as (
-    select arm, state, count(*) as cells
+    select experiment, arm, state, count(*) as cells
     from cells
-    group by arm, state
+    group by experiment, arm, state
 )
 
 select * from final
-order by arm, state
+order by experiment, arm, state

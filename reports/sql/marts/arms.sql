@@ -6,12 +6,13 @@ with cells as (
 ),
 
 declared as (
-    select arm, position, agent, model, simulated, environment, derived_from
+    select experiment, arm, position, agent, model, simulated, environment, derived_from
     from staging.experiments
 ),
 
 totals as (
     select
+        experiment,
         arm,
         count(*) as planned,
         count(*) filter (repeat = 0) as instances,
@@ -47,24 +48,20 @@ totals as (
         coalesce(bool_or(provider = 'simulated'), false) as used_simulated,
         coalesce(bool_or(environment = 'host' or graded_in = 'host'), false) as used_host
     from cells
-    group by arm
+    group by experiment, arm
 ),
 
 final as (
     select
-        declared.arm,
-        declared.position,
-        declared.agent,
-        declared.model,
-        declared.derived_from,
+        declared.* exclude (simulated, environment),
         declared.simulated or used_simulated as simulated,
         declared.environment = 'host' or used_host as on_host,
         unmetered_cells > 0 and coalesce(known_cost_usd, 0) = 0 as is_unmetered,
-        totals.* exclude (arm, used_simulated, used_host)
+        totals.* exclude (experiment, arm, used_simulated, used_host)
             replace (nullif(known_cost_usd, case when unmetered_cells > 0 then 0 end) as known_cost_usd)
     from declared
-    inner join totals using (arm)
+    inner join totals using (experiment, arm)
 )
 
 select * from final
-order by position, arm
+order by experiment, position, arm

@@ -1,8 +1,8 @@
 -- Grain: one attempt that was graded more than once.
 with final as (
-    select attempt_id
+    select experiment, attempt_id
     from staging.evaluations
-    group by attempt_id
+    group by experiment, attempt_id
     having count(*) > 1
 )
 

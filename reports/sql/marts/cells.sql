@@ -1,4 +1,5 @@
--- Grain: one planned cell (arm × instance × repeat), with its repository, its end and its cost.
+-- Grain: one planned cell (experiment × arm × instance × repeat), with its repository, its end and
+-- its cost.
 with planned as (
     select * from marts.planned_cells inner join marts.repositories using (instance_id)
 ),
@@ -10,6 +11,7 @@ attempts as (
 
 evaluations as (
     select
+        experiment,
         attempt_id,
         outcome as graded,
         resolved,
@@ -25,21 +27,21 @@ evaluations as (
 -- Imported runs may come without patches, so that a missing prediction means "no patch" only
 -- where nothing was graded either. Not all imports say whether there was one.
 predictions as (
-    select attempt_id, bool_or(has_patch) as has_patch
+    select experiment, attempt_id, bool_or(has_patch) as has_patch
     from staging.predictions
-    group by attempt_id
+    group by experiment, attempt_id
 ),
 
 joined as (
     select
         planned.*,
-        attempts.* exclude (arm, instance_id, repeat),
-        evaluations.* exclude (attempt_id),
+        attempts.* exclude (experiment, arm, instance_id, repeat),
+        evaluations.* exclude (experiment, attempt_id),
         coalesce(has_patch, graded is not null or 'unknown' in (provider, outcome)) as has_patch
     from planned
-    left join attempts using (arm, instance_id, repeat)
-    left join evaluations using (attempt_id)
-    left join predictions using (attempt_id)
+    left join attempts using (experiment, arm, instance_id, repeat)
+    left join evaluations using (experiment, attempt_id)
+    left join predictions using (experiment, attempt_id)
 ),
 
 stated as (

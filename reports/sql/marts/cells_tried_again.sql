@@ -1,6 +1,6 @@
--- Grain: one cell (arm × instance × repeat) that was tried more than once.
+-- Grain: one cell (experiment × arm × instance × repeat) that was tried more than once.
 with final as (
-    select arm, instance_id, repeat
+    select experiment, arm, instance_id, repeat
     from staging.attempts
     group by all
     having count(*) > 1

@@ -1,4 +1,4 @@
--- Grain: one cell that was tried (arm × instance × repeat), with the attempt that counts:
+-- Grain: one cell that was tried (experiment × arm × instance × repeat), with the attempt that counts:
 -- the latest that infrastructure did not end or, where there is none, the latest.
 with attempts as (
     select * exclude (repo, difficulty) from staging.attempts
@@ -13,15 +13,16 @@ ranked as (
     select
         attempts.*,
         row_number() over (
-            partition by arm, instance_id, repeat
+            partition by experiment, arm, instance_id, repeat
             order by is_unfinished, started_at_utc desc nulls last, attempt_id desc
         ) as rank
     from attempts
-    semi join tried_again using (arm, instance_id, repeat)
+    semi join tried_again using (experiment, arm, instance_id, repeat)
 ),
 
 superseded as (
     select
+        experiment,
         arm,
         instance_id,
         repeat,
@@ -40,7 +41,7 @@ final as (
         null::double as superseded_cost_usd,
         0 as superseded_incomplete
     from attempts
-    anti join tried_again using (arm, instance_id, repeat)
+    anti join tried_again using (experiment, arm, instance_id, repeat)
 
     union all by name
 
@@ -50,7 +51,7 @@ final as (
         superseded_cost_usd,
         superseded_incomplete
     from ranked
-    inner join superseded using (arm, instance_id, repeat)
+    inner join superseded using (experiment, arm, instance_id, repeat)
     where rank = 1
 )
 

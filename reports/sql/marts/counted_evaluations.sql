@@ -12,16 +12,16 @@ graded_again as (
 latest as (
     select *
     from evaluations
-    semi join graded_again using (attempt_id)
+    semi join graded_again using (experiment, attempt_id)
     qualify row_number() over (
-        partition by attempt_id
+        partition by experiment, attempt_id
         order by is_infrastructure, started_at_utc desc nulls last
     ) = 1
 ),
 
 final as (
     select * from evaluations
-    anti join graded_again using (attempt_id)
+    anti join graded_again using (experiment, attempt_id)
 
     union all
 

@@ -1,10 +1,11 @@
--- Grain: one planned cell (arm × instance × repeat): the denominator of every rate.
+-- Grain: one planned cell (experiment × arm × instance × repeat): the denominator of every rate.
 with declared as (
     select * from staging.experiments
 ),
 
 instances as (
     select
+        experiment,
         arm,
         position,
         repeats,
@@ -15,6 +16,7 @@ instances as (
 
 final as (
     select
+        experiment,
         arm,
         position,
         instance_id,

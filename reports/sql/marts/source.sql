@@ -1,4 +1,4 @@
--- Grain: one row: where the numbers of this experiment come from.
+-- Grain: one experiment: where its numbers come from.
 with declared as (
     select * from staging.experiments
 ),
@@ -21,40 +21,50 @@ stripped as (
 
 declared_arms as (
     select
+        experiment,
         declared_at,
         declaration_digest,
         list(struct_pack(*columns(* exclude (declared_at, declaration_digest))) order by arm) as arms
     from stripped
-    group by declared_at, declaration_digest
+    group by experiment, declared_at, declaration_digest
 ),
 
 declarations as (
-    select count(distinct arms) as declarations from declared_arms
+    select experiment, count(distinct arms) as declarations
+    from declared_arms
+    group by experiment
 ),
 
 attempts as (
     select
+        experiment,
         min(started_at_utc) as first_attempt_utc,
         max(started_at_utc) as last_attempt_utc,
         list_sort(list(distinct versions)) as versions
     from marts.counted_attempts
+    group by experiment
 ),
 
 evaluations as (
     select
+        experiment,
         max(started_at_utc) as last_evaluation_utc,
         list_sort(list(distinct harness_version)) as harness_versions
     from marts.counted_evaluations
+    group by experiment
 ),
 
 final as (
     select
         declared.* exclude (arm, position, agent, model, simulated, declaration),
-        declarations.*,
-        attempts.*,
-        evaluations.*
-    from declared, declarations, attempts, evaluations
-    limit 1
+        declarations.* exclude (experiment),
+        attempts.* exclude (experiment),
+        evaluations.* exclude (experiment)
+    from declared
+    inner join declarations using (experiment)
+    left join attempts using (experiment)
+    left join evaluations using (experiment)
+    qualify row_number() over (partition by experiment order by position, arm) = 1
 )
 
 select * from final

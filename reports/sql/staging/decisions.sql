@@ -5,6 +5,7 @@ with decisions as (
 
 final as (
     select
+        experiment,
         declaration_digest,
         baseline,
         arm as candidate,
@@ -16,7 +17,7 @@ final as (
         e_value,
         decided_at at time zone 'UTC' as decided_at_utc
     from decisions
-    qualify row_number() over (partition by declaration_digest order by decided_at) = 1
+    qualify row_number() over (partition by experiment, declaration_digest order by decided_at) = 1
 )
 
 select * from final

@@ -5,6 +5,7 @@ with evaluations as (
 
 final as (
     select
+        experiment,
         arm,
         attempt_id,
         instance_id,

@@ -1,4 +1,4 @@
--- Grain: one arm of the experiment's latest declaration. What an import that was killed declared
+-- Grain: one arm of the latest declaration of an experiment. What an import that was killed declared
 -- is passed over where some of its arms are missing. The instances of one that was decided early
 -- are those that have an attempt; the rest was not needed.
 with declarations as (
@@ -7,26 +7,35 @@ with declarations as (
 
 counted as (
     select
+        experiment,
         declaration_digest,
         max(declared_at) as declared_at,
         count(distinct arm) >= coalesce(
             json_array_length(any_value(declaration), '$.arms'), 1
         ) as is_whole
     from declarations
-    group by declaration_digest
+    group by experiment, declaration_digest
 ),
 
 latest as (
-    select declaration_digest
+    select experiment, declaration_digest
     from counted
-    order by is_whole desc, declared_at desc, declaration_digest
-    limit 1
+    qualify row_number() over (
+        partition by experiment order by is_whole desc, declared_at desc, declaration_digest
+    ) = 1
+),
+
+decided as (
+    select experiment
+    from staging.decisions
+    semi join latest using (experiment, declaration_digest)
 ),
 
 begun as (
-    select list(distinct instance_id) as ids
+    select experiment, list(distinct instance_id) as ids
     from staging.attempts
-    where exists (from staging.decisions semi join latest using (declaration_digest))
+    semi join decided using (experiment)
+    group by experiment
 ),
 
 -- A declaration that was run twice may have been written twice, with the same content.
@@ -41,10 +50,10 @@ final as (
         end as instance_ids,
         len(declarations.instance_ids) as declared_instances
     from declarations
-    semi join latest using (declaration_digest)
-    cross join begun
-    qualify row_number() over (partition by arm order by declared_at) = 1
+    semi join latest using (experiment, declaration_digest)
+    left join begun using (experiment)
+    qualify row_number() over (partition by experiment, arm order by declared_at) = 1
 )
 
 select * from final
-order by position, arm
+order by experiment, position, arm

@@ -5,6 +5,7 @@ with predictions as (
 
 final as (
     select
+        experiment,
         arm,
         attempt_id,
         instance_id,
