@@ -35,11 +35,10 @@ figures: .venv/ready  ## Run the notebooks on the demo's results, and store what
 
 picture: .venv/ready  ## Take the picture of the published runs in the README; needs Chromium
 	lake=$$(mktemp -d) && trap 'rm -r "$$lake"' EXIT && export DURABENCH_LAKE="$$lake" && \
-	$(BIN)/durabench import table notebooks/published_runs.csv --name published && \
-	$(BIN)/durabench report published && \
+	$(BIN)/durabench compare notebooks/published_runs.csv && \
 	$(CHROMIUM) --headless --no-sandbox --user-data-dir="$$lake/profile" --hide-scrollbars \
 		--force-device-scale-factor=1.25 --window-size=960,1165 \
-		--screenshot=reports/real_runs.png "file://$$lake/reports/published/index.html"
+		--screenshot=reports/real_runs.png "file://$$lake/reports/glm-4.6-vs-gpt-5-mini-vs-o4-mini/index.html"
 
 test-unit: .venv/ready  ## Tests that start no server and no container
 	$(PYTEST) -n 2 -m unit $(ARGS) tests

@@ -11,7 +11,17 @@ from typing import Annotated
 
 import typer
 
-from flows.cli import agents, attempts, compare, images, imports, operate, report, start
+from flows.cli import (
+    agents,
+    attempts,
+    compare,
+    comparison,
+    images,
+    imports,
+    operate,
+    report,
+    start,
+)
 from flows.cli.exits import OneLineErrors
 from flows.display.terminal import show
 
@@ -53,7 +63,14 @@ GROUPS: Mapping[str, Sequence[Callable[..., None] | typer.Typer | str]] = {
         report.report,
         start.doctor,
     ),
-    "Compare": ("chat:history", compare.power, compare.grade, compare.export, imports.import_app),
+    "Compare": (
+        comparison.compare,
+        "chat:history",
+        compare.power,
+        compare.grade,
+        compare.export,
+        imports.import_app,
+    ),
     "Look into an attempt": (
         attempts.debug,
         attempts.trace,

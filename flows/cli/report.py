@@ -60,7 +60,7 @@ def report(
         built = report_files.read(store, names[0], first, second, alone=is_pair, cutoffs=cutoffs)
     else:
         built = report_files.read_several(store, names, first, second, cutoffs=cutoffs)
-    report_files.write(store, built, compare, _insights(store))
+    report_files.write(store, built, compare, open_insights(store))
     from flows.cli import console
     from flows.experiments.gates import check_answers
 
@@ -86,16 +86,16 @@ def _cutoff(text: str) -> tuple[str, date]:
     return model, last_day
 
 
-def _insights(store: "Lake") -> "InsightOf":
+def open_insights(store: "Lake") -> "InsightOf":
     """Return a reader of the journal, which opens it for the first attempt with steps."""
 
     @cache
-    def open_insights() -> "InsightOf":
+    def load() -> "InsightOf":
         from flows.experiments.diagnosis import insights  # SQLAlchemy takes half a second to import
 
         return insights(store)
 
     def of(attempt_id: str) -> "Insight | None":
-        return open_insights()(attempt_id)
+        return load()(attempt_id)
 
     return of

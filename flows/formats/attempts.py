@@ -61,7 +61,9 @@ Ended = Literal[
     "budget_stop",
     "waiting",
     "interrupted",
+    "unknown",
 ]
+"""Outcomes, and `unknown` of a table that states none."""
 
 
 class AttemptFacts(BaseModel):
@@ -137,6 +139,8 @@ class ExchangedAttempt:
     """The grader."""
     program: str = ""
     """The name of an external program that is the agent; empty for others, and if unknown."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Conditions of the run that must be the same in all arms, such as its time limit, by name."""
     job: str = ""
     """The run of another system that made it, which names its arm if nothing else does. Empty if
     unknown."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agent.arms.command import SCOPE
 from flows.display.errors import UsageError
+from flows.experiments import resources
 from flows.formats.attempts import AttemptFacts, ExchangedAttempt
 from flows.storage.files import copy_exactly, make_readable
 from flows.storage.journals import existing_journal
@@ -92,7 +93,19 @@ def inspect_log(name: str, output: Path, lake_path: str | None) -> int:
     return len(attempts)
 
 
-def read_attempts(lake: Lake, name: str) -> Iterator[ExchangedAttempt]:
+def read_plan(lake: Lake, name: str) -> tuple[tuple[str, ...], str]:
+    """Return the ids of the planned instances of an experiment, and the name of its dataset."""
+    from reports.relations import open_marts
+
+    connection = open_marts(lake.root, name, ("planned_cells",))
+    [(ids, dataset)] = connection.execute(
+        "select instance_ids, dataset from staging.experiments limit 1"
+    ).fetchall()
+    connection.close()
+    return tuple(ids), dataset
+
+
+def read_attempts(lake: Lake, name: str, *, with_steps: bool = True) -> Iterator[ExchangedAttempt]:
     """Yield the attempts of an experiment that count in reports, by arm, instance and repeat.
 
     `name` may also be a prefix of the id of one attempt, which is yielded whether it counts or not.
@@ -102,7 +115,8 @@ def read_attempts(lake: Lake, name: str) -> Iterator[ExchangedAttempt]:
         UsageError: the experiment or attempt does not exist, or there are several attempts.
     """
     if name in lake.experiments():
-        yield from _read_selected(lake, name, "semi join marts.counted_attempts using (attempt_id)")
+        selection = "semi join marts.counted_attempts using (attempt_id)"
+        yield from _read_selected(lake, name, selection, with_steps=with_steps)
         return
     hint = f"in {lake.root}; `durabench status NAME --cells` lists them"
     places = lake.places("attempts", f"{name}*")
@@ -119,7 +133,7 @@ def read_attempts(lake: Lake, name: str) -> Iterator[ExchangedAttempt]:
 
 
 def _read_selected(
-    lake: Lake, experiment: str, selection: str, *parameters: str
+    lake: Lake, experiment: str, selection: str, *parameters: str, with_steps: bool = True
 ) -> Iterator[ExchangedAttempt]:
     """Yield the attempts that a clause of SQL selects."""
     from flows.formats import atif_steps
@@ -158,7 +172,12 @@ def _read_selected(
                 "reason": reason,
             }
         )
-        attempt = _name_agent(ExchangedAttempt(facts, experiment, attempt_id), row)
+        limits = {name: f"{row[name]:g}" for name in resources.UNKNOWN if row[name] is not None}
+        attempt = ExchangedAttempt(facts, experiment, attempt_id, settings=limits)
+        attempt = _name_agent(attempt, row)
+        if not with_steps:
+            yield attempt
+            continue
         copied = set()  # empty if the steps of a fork were pruned
         if journal is not None and attempt_id in forks:
             steps = journal.steps(attempt_id)

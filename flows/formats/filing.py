@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from flows.formats import imported_arms, lake_rows
 from flows.formats.attempts import TOKENS, AttemptFacts, ExchangedAttempt, ReadFiles, total
 from flows.formats.imported_arms import IMPORTED, Comparisons, ImportedArm, Summary
 from flows.formats.table_columns import MOST_REPEATS
-from flows.storage.lake import Lake
+from flows.storage.lake import Lake, Row
 
 
 def file(
@@ -23,18 +23,21 @@ def file(
     arm: str | None,
     lake_path: str | None,
     comparisons: Comparisons | None = None,
+    *,
+    together: bool = False,
 ) -> list[Summary]:
     """Write attempts under a name. Return their arms in the order of their labels.
 
     `arm` is the name of the arm of all attempts; None takes what the files state. An arm replaces
-    an earlier import of it under the name.
+    an earlier import of it under the name. With `together`, each table has one file per arm, which
+    is for a lake that nothing is added to.
 
     Raises:
         UsageError: two attempts are the same, or the name or a comparison cannot be used; nothing
             was written.
     """
     imported_arms.check_name(experiment)
-    by_label = _group_by_label(files.attempts, arm)
+    by_label = group_by_label(files.attempts, arm)
     lake = Lake.open(lake_path)
     with imported_arms.alone(lake, experiment):
         names = imported_arms.arm_names(by_label, imported_arms.load_arms(lake, experiment))
@@ -52,15 +55,15 @@ def file(
             comparisons=comparisons,
         )
         for label, attempts in units.items():
-            for unit, attempt in attempts.items():
-                _write(lake, experiment, names[label], unit, attempt)
+            for batch in [attempts] if together else [{unit: attempts[unit]} for unit in attempts]:
+                _write(lake, experiment, names[label], batch)
         return [
             _summarize(names[label], label, planned, [a.facts for a in attempts.values()])
             for label, attempts in units.items()
         ]
 
 
-def _group_by_label(
+def group_by_label(
     attempts: Sequence[ExchangedAttempt], arm: str | None
 ) -> dict[str, list[ExchangedAttempt]]:
     """Return the attempts of each arm.
@@ -175,43 +178,63 @@ def _count_repeats(facts: Iterable[AttemptFacts]) -> int:
     return 1 + max(fact.repeat or 0 for fact in facts)
 
 
-def _write(lake: Lake, experiment: str, arm: str, unit: str, attempt: ExchangedAttempt) -> None:
-    """Write one attempt. `attempts` is last, so that a listed attempt is complete."""
-    facts, where = attempt.facts, (experiment, arm)
+def _write(lake: Lake, experiment: str, arm: str, batch: Mapping[str, ExchangedAttempt]) -> None:
+    """Write some attempts by unit, to the files of the first one.
+
+    `attempts` is last, so that a listed attempt is complete.
+    """
+    rows = defaultdict[str, list[Row]](list)
+    for unit, attempt in batch.items():
+        for table, row in _list_rows(arm, unit, attempt):
+            rows[table].append(row)
+    name = next(iter(batch))
+    for table in sorted(rows, key=lambda table: table == "attempts"):
+        unit = f"{name}{IMPORTED}" if table == "evaluations" else name
+        lake.write(table, experiment, arm, unit, rows[table])
+
+
+def _list_rows(arm: str, unit: str, attempt: ExchangedAttempt) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of one attempt, each with its table."""
+    facts = attempt.facts
     cell = {"attempt_id": unit, "instance_id": facts.instance_id, "repeat": facts.repeat}
     if attempt.lines:
         from flows.formats import step_rows  # the package of ATIF takes a tenth of a second
 
-        calls = step_rows.calls(attempt.lines, facts.model)
-        lake.write("llm_calls", *where, unit, ({**cell, **row} for row, _ in calls))
-        lake.write("steps", *where, unit, step_rows.rows(attempt.lines, cell))
+        for row, _ in step_rows.calls(attempt.lines, facts.model):
+            yield "llm_calls", {**cell, **row}
+        for row in step_rows.rows(attempt.lines, cell):
+            yield "steps", row
     patch = facts.exact_patch
     if patch is not None:
-        lake.write("predictions", *where, unit, [records.patch_row(cell, arm, patch)])
+        yield "predictions", records.patch_row(cell, arm, patch)
     if facts.verdict is not None:
-        row = lake_rows.evaluation_row(
-            cell,
-            facts.verdict,
-            harness_version=attempt.graded_by,
-            tests=attempt.tests,
-            reason=facts.reason,
-            patch_sha256="" if patch is None else records.patch_sha256(patch),
+        yield (
+            "evaluations",
+            lake_rows.evaluation_row(
+                cell,
+                facts.verdict,
+                harness_version=attempt.graded_by,
+                tests=attempt.tests,
+                reason=facts.reason,
+                patch_sha256="" if patch is None else records.patch_sha256(patch),
+            ),
         )
-        lake.write("evaluations", *where, f"{unit}{IMPORTED}", [row])
     release = {facts.agent: attempt.version} if attempt.version else {}
     same = ("outcome", "detail", "difficulty", "started_at", "duration_s", "model_calls",
             "unpriced_calls", *TOKENS, "cost_usd")  # fmt: skip
-    row = {
-        **lake_rows.attempt_columns(
-            cell, facts.repo, agent=facts.agent, model=facts.model, provider="unknown"
-        ),
-        **records.NO_REPORT,
-        **NO_PROGRAM,
-        **{name: getattr(facts, name) for name in same},
-        "billed_usd": None,
-        "versions": json.dumps({**release, **facts.versions}),
-    }
-    lake.write("attempts", *where, unit, [row])
+    yield (
+        "attempts",
+        {
+            **lake_rows.attempt_columns(
+                cell, facts.repo, agent=facts.agent, model=facts.model, provider="unknown"
+            ),
+            **records.NO_REPORT,
+            **NO_PROGRAM,
+            **{name: getattr(facts, name) for name in same},
+            "billed_usd": None,
+            "versions": json.dumps({**release, **facts.versions}),
+        },
+    )
 
 
 def _join_names(names: Iterable[str]) -> str:

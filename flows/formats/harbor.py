@@ -38,11 +38,12 @@ _GAVE_UP = """
 """
 
 
-def read(folders: Sequence[Path], reward: str | None) -> ReadFiles:
+def read(folders: Sequence[Path], reward: str | None, *, with_steps: bool = True) -> ReadFiles:
     """Read the trials of jobs. Their arms are an agent with its model, or a job.
 
     `reward` names the reward that decides, where a verifier gives several. 1 is resolved, and any
-    smaller reward is not.
+    smaller reward is not. Trajectories are the slow part of a job: without them, the number of
+    calls is unknown.
 
     Raises:
         UsageError: a folder or a file cannot be used.
@@ -59,7 +60,14 @@ def read(folders: Sequence[Path], reward: str | None) -> ReadFiles:
     instances = {task: shorten(task) if short[shorten(task)] == 1 else task for task in tasks}
     jobs = _name_jobs(trials)
     read_attempts = [
-        _read_attempt(path, trial, instances[trial.task_name], jobs[path], reward)
+        _read_attempt(
+            path,
+            trial,
+            instances[trial.task_name],
+            jobs[path],
+            reward,
+            _read_lines(path, trial) if with_steps else {},
+        )
         for path, trial in trials.items()
     ]
     datasets = dict.fromkeys(trial.source for trial in trials.values() if trial.source)
@@ -105,7 +113,12 @@ def _name_jobs(trials: Mapping[Path, Trial]) -> dict[Path, str]:
 
 
 def _read_attempt(
-    folder: Path, trial: Trial, instance_id: str, job: str, reward: str | None
+    folder: Path,
+    trial: Trial,
+    instance_id: str,
+    job: str,
+    reward: str | None,
+    lines: Mapping[str, Sequence[Step]],
 ) -> ExchangedAttempt:
     failure, info = trial.failure, trial.agent_info
     kind = failure.exception_type if failure else ""
@@ -113,7 +126,7 @@ def _read_attempt(
     model = info.model_info
     name = "/".join(filter(None, [model.provider, model.name])) if model else ""
     name = "none" if info.name in CONTROLS else name or "unknown"
-    lines, source = _read_lines(folder, trial), str(folder / "result.json")
+    source = str(folder / "result.json")
     executions = [phase.agent_execution or Timing() for phase in trial.phases]
     seconds = [
         (time.finished_at - time.started_at).total_seconds()
@@ -136,7 +149,9 @@ def _read_attempt(
     )
     version = "" if info.version == "unknown" else info.version
     order = (trial.started_at.isoformat() if trial.started_at else "", trial.trial_name)
-    return ExchangedAttempt(facts, source, trial.id, lines, version, order, job=job)
+    return ExchangedAttempt(
+        facts, source, trial.id, lines, version, order, job=job, settings=trial.config.settings
+    )
 
 
 def _read_ending(

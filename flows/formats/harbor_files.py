@@ -102,6 +102,24 @@ class TrialStep(Phase):
 
 class TrialConfig(BaseModel):
     agent: dict[str, Any] = {}
+    environment: dict[str, Any] = {}
+    timeout_multiplier: float | None = None
+    agent_timeout_multiplier: float | None = None
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The conditions that decide results beside the agent; empty if the file states none."""
+        if not self.environment:
+            return {}
+        values = {
+            "the sandbox": self.environment.get("type"),
+            "the number of processors": self.environment.get("override_cpus"),
+            "the memory in MB": self.environment.get("override_memory_mb"),
+            "the agent's time limit in seconds": self.agent.get("override_timeout_sec"),
+            "the factor of time limits": self.timeout_multiplier,
+            "the factor of the agent's time limit": self.agent_timeout_multiplier,
+        }
+        return {name: str(value or "as in the task") for name, value in values.items()}
 
 
 class Trial(Phase):

@@ -1,7 +1,7 @@
 """Submissions graded by swebench: its reports are read, and its predictions files are written."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,9 @@ from flows.storage.lake import Lake
 
 PREDICTIONS = "all_preds.jsonl"
 """Name of the predictions file in a folder."""
+
+_SUBMITTED = (PREDICTIONS, "preds.json")
+"""Names of predictions files in a folder."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,56 @@ def read(report: Path, predictions_path: Path | None, arm: str | None) -> ReadFi
             ExchangedAttempt(facts, str(report), None, tests=tests, graded_by=reported.form)
         )
     return ReadFiles(read_attempts, report.name, reported.planned)
+
+
+def find_submission(path: Path) -> tuple[Path, Path | None]:
+    """Return the report and the predictions of a submission, from either or from their folder.
+
+    Raises:
+        UsageError: there is no report, or there are several.
+    """
+    folder = path if path.is_dir() else path.parent
+    predictions_path = next((p for name in _SUBMITTED if (p := folder / name).is_file()), None)
+    if path.is_file() and _is_report(path):
+        return path, predictions_path
+    report = find_report(folder)
+    if report is None:
+        raise UsageError(
+            f"{path} has predictions without verdicts, and no report of swebench is beside them: "
+            "grade them first with `durabench grade`, or put the report into the folder"
+        )
+    return report, predictions_path if path.is_dir() else path
+
+
+def find_report(folder: Path) -> Path | None:
+    """Return the report on a submission that a folder holds; None if it holds none.
+
+    Raises:
+        UsageError: it holds several.
+    """
+    reports = [path for path in sorted(folder.glob("*.json")) if _is_report(path)]
+    if len(reports) > 1:
+        names = ", ".join(path.name for path in reports)
+        raise UsageError(f"{folder} holds several reports of swebench ({names}): name one of them")
+    if not reports and next(folder.rglob("patch.diff"), None):
+        return folder
+    return next(iter(reports), None)
+
+
+def read_verdicts(report: Path) -> Callable[[str], ImportedVerdict | None]:
+    """Return a function from an instance id to its verdict, of a file or of a folder of logs."""
+    reported = _read_folder(report) if report.is_dir() else _read_file(report)
+    return lambda instance_id: reported.verdicts.get(instance_id, reported.rest)
+
+
+def _is_report(path: Path) -> bool:
+    try:
+        content = _read_json(path)
+    except UsageError:
+        return False
+    if not isinstance(content, dict) or "instance_id" in content:
+        return False
+    return isinstance(content.get("resolved_ids", content.get("resolved")), list)
 
 
 def _list_submitted(report: Path, reported: Reported, listed: list[Prediction] | None) -> list[str]:

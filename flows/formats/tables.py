@@ -22,7 +22,7 @@ from flows.storage.lake import Lake
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_AMOUNTS = {
+AMOUNTS = {
     "cost_usd": "cost",
     "model_calls": "calls",
     "duration_s": "duration",
@@ -40,7 +40,7 @@ select * exclude (repeat),
         when outcome in {table_columns.UNGRADED} then outcome
         when resolved is not null then coalesce(outcome, 'unknown')
         when outcome in {table_columns.WITHOUT_SUBMISSION} then outcome
-        when outcome is not null or greatest(0, {", ".join(_AMOUNTS.values())}) > 0 then 'unknown'
+        when outcome is not null or greatest(0, {", ".join(AMOUNTS.values())}) > 0 then 'unknown'
     end as attempt,  -- null for a cell that was never run
     case
         when outcome in {table_columns.VERDICTS} then outcome
@@ -75,7 +75,7 @@ select
     left(sha256(concat_ws(chr(0), $experiment, $name, 'table', instance, repeat)), 32)
         as attempt_id,
     instance as instance_id, repeat, repo, difficulty, attempt as outcome, graded,
-    {", ".join(f"{kind} as {column}" for column, kind in _AMOUNTS.items())}
+    {", ".join(f"{kind} as {column}" for column, kind in AMOUNTS.items())}
 from results where arm = $arm and attempt is not null order by row
 """  # noqa: S608
 
@@ -102,7 +102,7 @@ def import_table(
     digest = hashlib.sha256(content).hexdigest()
     source = canonical_digest(["table", str(path.absolute())])[:16]
     with open_sheet(path, leaderboards.flatten(path, content)) as sheet:
-        notes = _create_results(path, sheet, columns)
+        notes = create_results(path, sheet, columns)
         connection = sheet.connection
         rows = connection.execute(_ARMS).fetchall()
         imported_arms.check_name(experiment)
@@ -218,7 +218,7 @@ def _warn_of_arms(
         )
 
 
-def _create_results(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> list[str]:
+def create_results(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> list[str]:
     """Create the table `results`. Return notes for the operator.
 
     Raises:
@@ -232,7 +232,7 @@ def _create_results(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> lis
     both = f"concat_ws(' · ', {values.get('harness')}, {values.get('model')})"
     defaults = {"repeat": "0", "arm": f"coalesce(nullif({both}, ''), 'unnamed')"}
     for kind in KINDS.keys() - values.keys():
-        is_number = kind in _AMOUNTS.values()
+        is_number = kind in AMOUNTS.values()
         type_ = "boolean" if kind == "resolved" else "double" if is_number else "varchar"
         values[kind] = defaults.get(kind, f"null::{type_}")
     for kind, position in positions.items():

@@ -5,7 +5,7 @@ is the rate of the candidate minus the baseline's. With a difference of d at a d
 only the better arm resolves (s + d) / 2 of the pairs, and only the other one (s - d) / 2.
 `correlation` is between the leads of two repeats of an instance. Each instance has a lead of its
 own. Each of its repeats has this lead with the square root of the correlation as its chance, and
-otherwise one that is drawn anew.
+otherwise a new lead.
 
 Without repeats the power is a sum over all numbers of discordant pairs: Duffy, S. W. (1984).
 Asymptotic and exact power for the McNemar test and its analogue with R controls per case.
@@ -62,6 +62,11 @@ class Design:
         """True if an instance has repeats that are not all copies of the first."""
         return self.repeats > 1 and self.correlation < 1
 
+    @property
+    def gain(self) -> float:
+        """Number of instances without repeats that are worth as much as one with them."""
+        return self.repeats / (1 + (self.repeats - 1) * self.correlation)
+
     def __post_init__(self) -> None:
         """Reject impossible numbers with a ValueError."""
         if self.instances < 0:
@@ -101,8 +106,7 @@ def instances_needed(design: Design, power: float) -> int | None:
     _check_power(power)
     if design.difference == 0:
         raise ValueError("no number of instances shows a difference of 0")
-    effect = (1 + (design.repeats - 1) * design.correlation) / design.repeats
-    spread = (design.discordance - design.difference**2) * effect
+    spread = (design.discordance - design.difference**2) / design.gain
     guess = 1 + int(spread * (_normal_distance(power) / design.difference) ** 2)
     guess = min(MOST_INSTANCES, guess)
 
@@ -124,8 +128,7 @@ def smallest_detectable_difference(design: Design, power: float) -> float | None
         ValueError: the power is outside (0, 1).
     """
     _check_power(power)
-    effect = (1 + (design.repeats - 1) * design.correlation) / design.repeats
-    error = sqrt(design.discordance * effect / max(1, design.instances))
+    error = sqrt(design.discordance / design.gain / max(1, design.instances))
 
     def enough(difference: float) -> bool:
         return detection_power(replace(design, difference=difference)) >= power

@@ -56,6 +56,7 @@ BENCHES: dict[str, Callable[..., Sequence[Bound | Ratio]]] = {
     "program": program.run,
     "paired": paired.run,
     "trajectories": trajectories.run,
+    "compare": trajectories.compare,
     "graph": graph.run,
     "chat": chat.run,
     "job": jobs.run,

@@ -1,0 +1,112 @@
+"""Comparing what other systems wrote, with one command."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.journeys.command_line import Terminal
+
+JOB = Path(__file__).parents[1] / "flows" / "formats" / "harbor_job"
+IDS = [f"acme__lib-{number}" for number in range(40)]
+
+
+def write_table(path: Path, resolved: int, ids: list[str] = IDS) -> None:
+    """Write a table in which the first instances are resolved."""
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["instance_id", "arm", "resolved", "cost_usd"])
+        table.writerows([name, path.stem, n < resolved, 0.1] for n, name in enumerate(ids))
+
+
+def write_submission(folder: Path, resolved: int) -> None:
+    """Write a predictions file, with the report of swebench."""
+    folder.mkdir()
+    patch = "diff --git a/x b/x\n"
+    lines = [{"instance_id": i, "model_name_or_path": "m", "model_patch": patch} for i in IDS]
+    (folder / "all_preds.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    report = {
+        "schema_version": 2,
+        "submitted_ids": IDS,
+        "completed_ids": IDS,
+        "resolved_ids": IDS[:resolved],
+        "unresolved_ids": IDS[resolved:],
+    }
+    (folder / "m.run.json").write_text(json.dumps(report))
+
+
+@pytest.mark.journey("compare")
+def test_results_of_two_systems_are_compared(terminal: Terminal) -> None:
+    """The arms have the names of their files, and the page is where the command says."""
+    write_table(terminal.folder / "plain.csv", 10)
+    write_submission(terminal.folder / "careful", 28)
+    said = terminal.durabench("compare", "plain.csv", "careful")
+    assert "28 of 40" in said
+    assert "careful against plain" in said
+    assert "The files of careful do not say: cost, tokens" in said
+    page = Path(said.rsplit("Report: ", 1)[1].strip())
+    assert page.is_file()
+    assert "careful" in page.read_text()
+
+    terminal.durabench("import", "table", "plain.csv", "--name", "night")
+    said = terminal.durabench("compare", "night", "better=careful", "--margin", "0.05")
+    assert "better" in said
+    assert "28 of 40" in said
+    assert len(terminal.durabench("report", "night")) > 0, "the lake has no arm of the comparison"
+
+
+@pytest.mark.journey("compare")
+def test_jobs_of_harbor_are_compared(terminal: Terminal) -> None:
+    """Two jobs are two arms per agent and model, and with --by one per model."""
+    for name in ("monday", "tuesday"):
+        shutil.copytree(JOB, terminal.folder / name)
+    said = terminal.durabench("compare", "monday", "tuesday")
+    assert "monday" in said
+    assert "tuesday" in said
+    said = terminal.durabench("compare", "monday", "--by", "model")
+    assert "monday" not in said.partition("Report:")[0]
+
+
+@pytest.mark.journey("compare")
+def test_a_comparison_decides_about_a_pull_request(terminal: Terminal) -> None:
+    """The comment fits a forge, and the exit code and the JUnit file agree."""
+    write_table(terminal.folder / "main.csv", 20)
+    write_table(terminal.folder / "branch.csv", 18)
+    options = ("--format", "github", "--junit", "junit.xml")
+    said = terminal.durabench(
+        "compare", "main.csv", "branch.csv", *options, "--require", "better", code=1
+    )
+    assert "better does not hold" in said
+    assert len(said) <= 60_000
+    suites = ElementTree.parse(terminal.folder / "junit.xml").getroot()
+    counts = {s.get("name"): (s.get("tests"), s.get("failures"), s.get("skipped")) for s in suites}
+    assert counts == {
+        "durabench requirement": ("1", "1", "0"),
+        "branch against main": ("40", "0", "2"),
+    }
+    terminal.durabench("compare", "main.csv", "branch.csv", "--require", "no-loss")
+    said = terminal.durabench("compare", "main.csv", "branch.csv")
+    assert "To settle it: if the difference of 5.0 % between main and branch is real" in said
+
+
+@pytest.mark.journey("compare")
+def test_results_that_cannot_be_compared_are_named(terminal: Terminal) -> None:
+    """Each mistake is one line."""
+    write_table(terminal.folder / "one.csv", 1)
+    write_table(terminal.folder / "other.csv", 1, ["else__where-1"])
+    (terminal.folder / "empty").mkdir()
+    (terminal.folder / "notes.txt").write_text("nothing")
+    for arguments, reason in (
+        (("one.csv",), "there is one arm only (one)"),
+        (("one.csv", "nowhere"), "nowhere is neither a file, a folder nor an experiment"),
+        (("one.csv", "one.csv"), "two results are called 'one'"),
+        (("one.csv", "other.csv"), "no common instance to compare"),
+        (("one.csv", "empty"), "holds no results that are known"),
+        (("one.csv", "notes.txt"), "not a file of results"),
+    ):
+        said = terminal.durabench("compare", *arguments, code=2)
+        assert reason in said, said
+        assert len(said.splitlines()) == 1, said
