@@ -9,7 +9,7 @@ from flows.formats.attempts import ExchangedAttempt
 from flows.formats.lake_rows import get_metered_usd
 from reports.format import count, listing, percent, plural
 from reports.rendering.sections import Note
-from reports.statistics.power import Design, instances_needed
+from reports.statistics.power import Design, estimate_instances_needed
 from reports.types import Report
 
 POWER = 0.8
@@ -89,17 +89,13 @@ def describe_need(report: Report) -> Iterator[Note]:
     correlation = report.split.correlation if report.split else CORRELATION
     discordance = table.discordant / table.pairs
     design = Design(leading.leads.instances, repeats, discordance, difference, correlation)
-    needed = instances_needed(replace(design, repeats=1), POWER)
-    ways = []
-    if needed is not None:
-        worth = design.instances * design.gain
-        more = max(1, ceil((needed - worth) / design.gain))
-        ways.append(f"about {plural(_round(more), 'more instance')}")
-        for number in range(repeats + 1, MOST_REPEATS + 1):
-            if design.instances * replace(design, repeats=number).gain >= needed:
-                ways.append(f"{number} repeats of each (correlation {correlation:.2g})")
-                break
-    settle = " or ".join(ways) or "no number of instances below a million"
+    needed = estimate_instances_needed(replace(design, repeats=1), POWER)
+    more = max(1, ceil(needed / design.gain) - design.instances)
+    settle = f"about {plural(_round(more), 'more instance')}"
+    for number in range(repeats + 1, MOST_REPEATS + 1):
+        if design.instances * replace(design, repeats=number).gain >= needed:
+            settle += f" or {number} repeats of each (correlation {correlation:.2g})"
+            break
     yield Note(
         "note",
         f"To settle it: if the difference of {percent(difference)} between {pair} is real, "

@@ -93,6 +93,21 @@ def detection_power(design: Design) -> float:
     return sum(map(_rejects, _experiments(design))) / RUNS
 
 
+def estimate_instances_needed(design: Design, power: float) -> int:
+    """Return about the number of instances that has this power, by a normal test.
+
+    The number in `design` does not matter.
+
+    Raises:
+        ValueError: the difference is 0, or the power is outside (0, 1).
+    """
+    _check_power(power)
+    if design.difference == 0:
+        raise ValueError("no number of instances shows a difference of 0")
+    spread = (design.discordance - design.difference**2) / design.gain
+    return 1 + int(spread * (_normal_distance(power) / design.difference) ** 2)
+
+
 def instances_needed(design: Design, power: float) -> int | None:
     """Return a number of instances that has this power while one fewer has not.
 
@@ -103,12 +118,7 @@ def instances_needed(design: Design, power: float) -> int | None:
     Raises:
         ValueError: the difference is 0, or the power is outside (0, 1).
     """
-    _check_power(power)
-    if design.difference == 0:
-        raise ValueError("no number of instances shows a difference of 0")
-    spread = (design.discordance - design.difference**2) / design.gain
-    guess = 1 + int(spread * (_normal_distance(power) / design.difference) ** 2)
-    guess = min(MOST_INSTANCES, guess)
+    guess = min(MOST_INSTANCES, estimate_instances_needed(design, power))
 
     def enough(instances: float) -> bool:
         return detection_power(replace(design, instances=int(instances))) >= power
