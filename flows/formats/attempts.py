@@ -39,6 +39,9 @@ FORMAT: Format = "durabench-attempt-1"
 TOKENS = tuple(records.UNKNOWN_TOKENS)
 """The columns of tokens."""
 
+MOST_BYTES = 2**30
+"""Upper limit of the size of a file that is read at once."""
+
 Count = Annotated[int, Field(ge=0, lt=table_columns.MOST)]
 
 
@@ -209,9 +212,11 @@ def read_content(path: Path) -> bytes:
     """Return the bytes of a file.
 
     Raises:
-        UsageError: it cannot be read.
+        UsageError: it cannot be read, or is larger than `MOST_BYTES`.
     """
     try:
+        if path.stat().st_size > MOST_BYTES:
+            raise UsageError(f"{path} is larger than {MOST_BYTES // 2**30} GiB")
         return path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None

@@ -7,7 +7,7 @@ from typing import Any
 
 from flows.formats.attempts import ExchangedAttempt
 from flows.formats.lake_rows import get_metered_usd
-from reports.format import count, listing, percent, plural
+from reports.format import count, listing, percent, plural, some, some_names
 from reports.rendering.sections import Note
 from reports.statistics.power import Design, estimate_instances_needed
 from reports.types import Report
@@ -50,7 +50,8 @@ def describe_instances(
 
 
 def describe_unknown(arms: Arms) -> Iterator[Note]:
-    """Yield a note about the unknown facts of each arm."""
+    """Yield a note about the unknown facts of each arm. Arms with the same share one."""
+    names: dict[str, list[str]] = {}
     for arm, attempts in arms.items():
         unknown = []
         for fact, find in _FACTS.items():
@@ -59,7 +60,9 @@ def describe_unknown(arms: Arms) -> Iterator[Note]:
                 is_part = missing < len(attempts)
                 unknown.append(f"{fact} ({missing} of {len(attempts)})" if is_part else fact)
         if unknown:
-            yield Note("note", f"The files of {arm} do not say: {', '.join(unknown)}.")
+            names.setdefault(", ".join(unknown), []).append(arm)
+    for facts, alike in names.items():
+        yield Note("note", f"The files of {some_names(alike)} do not say: {facts}.")
 
 
 def describe_settings(arms: Arms) -> Iterator[Note]:
@@ -71,7 +74,7 @@ def describe_settings(arms: Arms) -> Iterator[Note]:
             for arm, attempts in arms.items()
         }
         if len({tuple(values) for values in stated.values() if values}) > 1:
-            each = listing([f"{', '.join(v) or 'unknown'} in {arm}" for arm, v in stated.items()])
+            each = some([f"{', '.join(v) or 'unknown'} in {arm}" for arm, v in stated.items()])
             yield Note("warning", f"The arms differ in more than the agent: {name} is {each}.")
 
 
@@ -98,7 +101,7 @@ def describe_need(report: Report) -> Iterator[Note]:
             break
     yield Note(
         "note",
-        f"To settle it: if the difference of {percent(difference)} between {pair} is real, "
+        f"To settle it: if the difference of {100 * difference:.1f} points between {pair} is real, "
         f"{settle} would show it with a probability of {percent(POWER)}.",
     )
 

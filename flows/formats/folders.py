@@ -2,8 +2,13 @@
 
 import os
 from pathlib import Path
+from zipfile import ZipFile, is_zipfile
 
 from flows.display.errors import UsageError
+from flows.formats.attempts import MOST_BYTES
+
+_MOST_EXPANSION = 200
+"""Upper limit of the size of a file divided by the size of its archive. Logs reach about 30."""
 
 
 def find_files(folder: Path, ending: str) -> list[Path]:
@@ -38,3 +43,17 @@ def is_inside(path: Path, folder: Path) -> bool:
     """Return True if a path does not lead out of a folder, by a link or by `..`."""
     real, root = os.path.realpath(path), os.path.realpath(folder)
     return real == root or real.startswith(f"{root.rstrip(os.sep)}{os.sep}")
+
+
+def refuse_bomb(path: Path) -> None:
+    """Refuse an archive whose content is very large and consists of nearly nothing.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if not is_zipfile(path):
+        return
+    with ZipFile(path) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+    if size > max(MOST_BYTES, _MOST_EXPANSION * path.stat().st_size):
+        raise UsageError(f"{path} would expand to {size / 2**30:.0f} GiB, which no log does")

@@ -19,6 +19,7 @@ from flows.display.errors import UsageError
 from flows.display.terminal import warn
 from flows.formats import atif_steps, attempts, lake_rows, step_rows
 from flows.formats.attempts import ExchangedAttempt, ReadFiles
+from flows.formats.folders import refuse_bomb, refuse_link
 from flows.storage.lake import Row
 from reports.format import plural
 
@@ -101,12 +102,13 @@ def _find_logs(module: ModuleType, paths: Sequence[Path]) -> Iterator[Path]:
         names = [info.name.removeprefix("file://") for info in module.list_eval_logs(str(path))]
         if not names:
             raise UsageError(f"{path} contains no log of Inspect")
-        yield from sorted(map(Path, names))
+        yield from (refuse_link(Path(name), path) for name in sorted(names))
 
 
 def _read_log(module: ModuleType, path: Path) -> Any:
     if not path.is_file():
         raise UsageError(f"{path} cannot be read: there is no such file")
+    refuse_bomb(path)
     try:
         log = module.read_eval_log(str(path), resolve_attachments=True)
     except Exception as error:  # of any library behind the formats

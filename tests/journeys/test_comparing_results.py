@@ -89,7 +89,7 @@ def test_a_comparison_decides_about_a_pull_request(terminal: Terminal) -> None:
     }
     terminal.durabench("compare", "main.csv", "branch.csv", "--require", "no-loss")
     said = terminal.durabench("compare", "main.csv", "branch.csv")
-    assert "To settle it: if the difference of 5.0 % between main and branch is real" in said
+    assert "To settle it: if the difference of 5.0 points between main and branch is real" in said
 
 
 @pytest.mark.journey("compare")

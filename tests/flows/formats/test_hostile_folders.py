@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from agent.errors import InvalidSpec
 from eval.errors import PredictionsError
 from flows.display.errors import UsageError
-from flows.formats import atif, harbor, mini, swebench
+from flows.formats import atif, harbor, inspect_import, mini, swebench
 from flows.formats.attempts import ReadFiles
 from tests.flows.formats.trajectories import HARBOR_JOB, asked, said, trajectory
 
@@ -55,6 +56,22 @@ def link(name: str) -> Callable[[Path], None]:
     return write
 
 
+def write_bomb(folder: Path) -> None:
+    """Write a log of Inspect that expands to more than a GiB."""
+    with (
+        zipfile.ZipFile(folder / "a.eval", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("header.json", "w", force_zip64=True) as member,
+    ):
+        for _ in range(1100):
+            member.write(bytes(2**20))
+
+
+def write_sparse(folder: Path) -> None:
+    """Write a file without content that is larger than a GiB."""
+    with (folder / "a.traj.json").open("wb") as file:
+        file.truncate(2**30 + 1)
+
+
 def write_trial(folder: Path, **fields: Any) -> None:
     trial = min(HARBOR_JOB.glob("*/result.json")).parent
     shutil.copytree(trial, folder / "trial")
@@ -72,6 +89,7 @@ READERS: dict[str, Callable[[Path], ReadFiles]] = {
     "harbor": lambda folder: harbor.read([folder], None),
     "atif": lambda folder: atif.read([folder]),
     "swebench": lambda folder: swebench.read(folder, None, None),
+    "inspect": lambda folder: inspect_import.read([folder], None),
 }
 
 REFUSED: dict[str, tuple[str, Callable[[Path], None], str]] = {
@@ -107,6 +125,10 @@ REFUSED: dict[str, tuple[str, Callable[[Path], None], str]] = {
         f, agent_result={"n_input_tokens": HUGE}), "n_input_tokens"),
     "harbor, cost below 0": ("harbor", lambda f: write_trial(
         f, agent_result={"cost_usd": -1}), "cost_usd"),
+    "atif, larger than a GiB": ("atif", lambda f: (write_sparse(f), (f / "a.traj.json").rename(
+        f / "a.json"))[0], "larger than 1 GiB"),
+    "inspect, a bomb": ("inspect", write_bomb, "would expand to 1 GiB"),
+    "inspect, a link": ("inspect", link("a.eval"), "contains no log"),
     "atif, a link": ("atif", link("a.json"), "leads out of"),
     "atif, deep": ("atif", write_text("a.json", '{"schema_version": "ATIF-v1.7", "a": ' + DEEP),
         "not an ATIF trajectory"),
@@ -122,6 +144,8 @@ REFUSED: dict[str, tuple[str, Callable[[Path], None], str]] = {
 def test_a_hostile_folder_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
     """The line names the file or its field, and no other error passes."""
     reader, write, message = REFUSED[name]
+    if reader == "inspect":
+        pytest.importorskip("inspect_ai", reason="needs the package inspect-ai")
     folder = tmp_path / "folder"
     folder.mkdir()
     write(folder)
