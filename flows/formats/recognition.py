@@ -29,10 +29,13 @@ def read(path: Path) -> ReadFiles:
     Raises:
         UsageError: nothing that can be compared is there, or it cannot be used.
     """
-    if not path.exists():
-        raise UsageError(f"{path} is neither a file, a folder nor an experiment of the lake")
-    reader = _recognize_folder(path) if path.is_dir() else _recognize_file(path)
-    return reader(path)
+    if not path.is_dir() and not path.is_file():
+        raise UsageError(f"{path} is neither a file nor a folder")
+    try:
+        reader = _recognize_folder(path) if path.is_dir() else _recognize_file(path)
+        return reader(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _recognize_folder(folder: Path) -> Callable[[Path], ReadFiles]:

@@ -1,6 +1,7 @@
 """Files of other systems are recognized by their content."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -85,6 +86,17 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "folder" / "job").symlink_to(HARBOR_JOB)
     with pytest.raises(UsageError, match="holds no results that are known"):
         recognition.read(tmp_path / "folder")
+
+
+def test_a_pipe_and_a_closed_folder(tmp_path: Path) -> None:
+    """Nothing waits for a writer, and a refusal of the machine is one line."""
+    pipe, closed = tmp_path / "x.json", tmp_path / "closed"
+    os.mkfifo(pipe)
+    closed.mkdir(mode=0)
+    with pytest.raises(UsageError, match="neither a file nor a folder"):
+        recognition.read(pipe)
+    with pytest.raises(UsageError, match="cannot be read|holds no results"):  # root may read all
+        recognition.read(closed)
 
 
 def test_a_file_that_is_nothing(tmp_path: Path) -> None:
