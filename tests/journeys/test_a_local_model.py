@@ -38,8 +38,8 @@ def test_the_example_of_the_page_ends_in_a_report_of_two_arms(
         requests = len(server.requests)
         assert "[2/2]" in printed
         assert "mini" in printed
-        assert "loop" in printed
+        assert "durable" in printed
         assert "No cost is known" in printed
         assert "[2/2] done by an earlier run" in terminal.durabench("run", file)
         assert len(server.requests) == requests
-    assert "loop" in terminal.durabench("status", "local", "--cells")
+    assert "durable" in terminal.durabench("status", "local", "--cells")
