@@ -63,20 +63,26 @@ class Watching:
 
 def progress(connection: Connection, experiment: str) -> list[Progress]:
     """Return the progress of the attempts of an experiment, by id."""
-    # A fork's other steps were copied, with their times.
+    # A fork's other steps were copied, with their times. A call that an earlier epoch left open is
+    # not in flight.
     statement = f"""
         WITH chosen AS (
             SELECT attempt_id AS id FROM attempts WHERE experiment = :experiment
         ), step AS (
-            SELECT attempt_id,
-                MIN(CASE WHEN epoch > 0 THEN started_at END) AS first_at,
-                MAX(CASE WHEN epoch > 0 THEN started_at + COALESCE(duration_s, 0) END) AS last_at,
-                MAX(CASE WHEN result IS NULL THEN started_at END) AS asked_at,
+            SELECT steps.attempt_id,
+                MIN(CASE WHEN steps.epoch > 0 THEN started_at END) AS first_at,
+                MAX(CASE WHEN steps.epoch > 0 THEN started_at + COALESCE(duration_s, 0) END)
+                    AS last_at,
+                MAX(CASE WHEN result IS NULL AND steps.epoch = leases.epoch THEN started_at END)
+                    AS asked_at,
                 COUNT(result) AS steps,
                 COUNT(settled_nusd) AS calls,
                 SUM(CASE WHEN cost_usd IS NOT NULL THEN settled_nusd END) AS nusd,
                 COUNT(CASE WHEN cost_usd IS NULL THEN settled_nusd END) AS unpriced
-            FROM steps JOIN chosen ON id = attempt_id GROUP BY attempt_id
+            FROM steps
+                JOIN chosen ON id = steps.attempt_id
+                LEFT JOIN leases ON leases.attempt_id = steps.attempt_id
+            GROUP BY steps.attempt_id
         ), bill AS (
             SELECT attempt_id,
                 SUM(billed_nusd) AS billed,

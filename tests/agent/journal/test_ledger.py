@@ -252,3 +252,14 @@ def test_an_unknown_ceiling_is_an_unknown_bill_until_the_cost_is_known(
         *(2, 1),
         None,
     )
+
+
+def test_a_call_that_a_dead_worker_left_is_not_in_flight(journal: Journal, lease: Lease) -> None:
+    """The next worker has to ask again, and its own call counts from when it asked."""
+    journal.intend(lease, "", 0, "model", "d", b"{}", Reservation(0.1, ()))
+    assert journal.progress(EXPERIMENT)[0].open_call_at is not None
+    journal.release(lease)
+    later = journal.acquire("a1", "second", 300)
+    assert journal.progress(EXPERIMENT)[0].open_call_at is None
+    journal.intend(later, "", 1, "model", "d", b"{}", Reservation(0.1, ()))
+    assert journal.progress(EXPERIMENT)[0].open_call_at is not None
