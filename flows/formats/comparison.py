@@ -67,6 +67,7 @@ def compare(
     report = _build(arms, common, _join([part.files.dataset for part in parts]), baseline, margin)
     notes = (
         *comparison_notes.describe_instances({p.name: p.instances for p in parts}, common),
+        *comparison_notes.describe_simulated(arms),
         *comparison_notes.describe_unknown(arms),
         *comparison_notes.describe_settings(arms),
         *comparison_notes.describe_need(report),

@@ -49,6 +49,15 @@ def describe_instances(
         )
 
 
+def describe_simulated(arms: Arms) -> Iterator[Note]:
+    """Yield a warning if the model of some arms is simulated."""
+    simulated = [
+        arm for arm, attempts in arms.items() if attempts[0].facts.model.startswith("simulated/")
+    ]
+    if simulated:
+        yield Note("warning", f"The model of {some_names(simulated)} is simulated: no real model.")
+
+
 def describe_unknown(arms: Arms) -> Iterator[Note]:
     """Yield a note about the unknown facts of each arm. Arms with the same share one."""
     names: dict[str, list[str]] = {}

@@ -25,7 +25,7 @@ def read(path: Path, columns: Mapping[str, str]) -> ReadFiles:
     """
     content = read_content(path)
     with open_sheet(path, leaderboards.flatten(path, content)) as sheet:
-        for note in create_results(path, sheet, columns):
+        for note in create_results(path, sheet, columns, needs_arm=False):
             warn(f"{path}: {note}")
         found = read_rows(sheet.connection, _READ)
     read_attempts = []

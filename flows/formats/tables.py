@@ -218,18 +218,22 @@ def _warn_of_arms(
         )
 
 
-def create_results(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> list[str]:
+def create_results(
+    path: Path, sheet: Sheet, columns: Mapping[str, str], *, needs_arm: bool = True
+) -> list[str]:
     """Create the table `results`. Return notes for the operator.
+
+    Without `needs_arm`, the arm is "unnamed" in a table that names none.
 
     Raises:
         UsageError: a column or a row cannot be used.
     """
     connection = sheet.connection
     connection.execute(table_columns.MACROS)
-    positions = _find_columns(path, sheet, columns)
+    positions = _find_columns(path, sheet, columns, needs_arm)
     texts = {kind: _write_text_sql(sheet, kind, n) for kind, n in positions.items()}
     values = {kind: f"{KINDS[kind].macro}({texts[kind]})" for kind in texts}
-    both = f"concat_ws(' · ', {values.get('harness')}, {values.get('model')})"
+    both = f"concat_ws(' · ', {values.get('harness', 'null')}, {values.get('model', 'null')})"
     defaults = {"repeat": "0", "arm": f"coalesce(nullif({both}, ''), 'unnamed')"}
     for kind in KINDS.keys() - values.keys():
         is_number = kind in AMOUNTS.values()
@@ -256,7 +260,9 @@ def create_results(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> list
     return list(table_notes.describe_traps(sheet, texts))
 
 
-def _find_columns(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> dict[str, int]:
+def _find_columns(
+    path: Path, sheet: Sheet, columns: Mapping[str, str], needs_arm: bool
+) -> dict[str, int]:
     """Return the position of each kind of column that the table has.
 
     A table with a model and a harness, and no name for the arm, has an arm for each of their
@@ -268,7 +274,8 @@ def _find_columns(path: Path, sheet: Sheet, columns: Mapping[str, str]) -> dict[
         if kind != "arm" and (kind in columns or kind in REQUIRED or _find_usual(sheet, kind))
     }
     has_name = "arm" in columns or sheet.find(KINDS["arm"].usual[0])
-    if has_name or not {"model", "harness"} <= positions.keys():
+    can_name = needs_arm or _find_usual(sheet, "arm")
+    if has_name or (can_name and not {"model", "harness"} <= positions.keys()):
         positions["arm"] = _find_column(path, sheet, columns.get("arm"), "arm")
         if positions.get("harness") == positions["arm"]:
             del positions["harness"]

@@ -66,7 +66,7 @@ def test_a_submission_of_swebench(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.json", "t.jsonl"])
 def test_a_table(tmp_path: Path, name: str) -> None:
-    rows = [{"instance_id": i, "arm": "a", "resolved": i == IDS[0]} for i in IDS]
+    rows = [{"instance_id": i, "resolved": i == IDS[0]} for i in IDS]
     path = tmp_path / "folder" / name
     path.parent.mkdir()
     if path.suffix == ".json":
