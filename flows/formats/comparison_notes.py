@@ -9,7 +9,7 @@ from flows.formats.attempts import ExchangedAttempt
 from flows.formats.lake_rows import get_metered_usd
 from reports.format import count, listing, percent, plural, some, some_names
 from reports.rendering.sections import Note
-from reports.statistics.power import Design, estimate_instances_needed
+from reports.statistics.power import Design, estimate_instances_needed, instances_needed
 from reports.types import Report
 
 POWER = 0.8
@@ -19,6 +19,9 @@ CORRELATION = 0.5
 """Assumed correlation of the repeats of an instance, as in `durabench power`."""
 
 MOST_REPEATS = 10
+
+FEW = 100
+"""Number of instances below which a normal test is too rough an estimate."""
 
 _FACTS: Mapping[str, Callable[[ExchangedAttempt], Any]] = {
     "verdict": lambda attempt: attempt.facts.verdict,
@@ -101,7 +104,10 @@ def describe_need(report: Report) -> Iterator[Note]:
     correlation = report.split.correlation if report.split else CORRELATION
     discordance = table.discordant / table.pairs
     design = Design(leading.leads.instances, repeats, discordance, difference, correlation)
-    needed = estimate_instances_needed(replace(design, repeats=1), POWER)
+    single = replace(design, repeats=1)
+    needed = estimate_instances_needed(single, POWER)
+    if needed < FEW:
+        needed = instances_needed(single, POWER) or needed
     more = max(1, ceil(needed / design.gain) - design.instances)
     settle = f"about {plural(_round(more), 'more instance')}"
     for number in range(repeats + 1, MOST_REPEATS + 1):
