@@ -1,5 +1,4 @@
--- Grain: one planned cell (experiment × arm × instance × repeat), with its repository, its end and
--- its cost.
+-- Grain: one planned cell (experiment × arm × instance × repeat), with its repository and result.
 with planned as (
     select * from marts.planned_cells inner join marts.repositories using (instance_id)
 ),

@@ -26,8 +26,7 @@ metered as (
 -- its calls may have no known cost at all, or a total that stands for itself.
 final as (
     select
-        experiment,
-        arm,
+        experiment, arm,
         attempt_id,
         instance_id,
         repeat,
