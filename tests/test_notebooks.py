@@ -157,8 +157,15 @@ def list_kinds(outputs: list[Any]) -> list[set[str]]:
 
 
 def list_texts(outputs: list[Any]) -> list[str]:
-    """Return the text of each output: of streams, of tables, and the descriptions of figures."""
-    return [each.get("text") or each["data"]["text/plain"] for cell in outputs for each in cell]
+    """Return what each cell prints, and its tables and the descriptions of its figures.
+
+    A slow kernel sends what one statement prints in several parts.
+    """
+    texts = []
+    for cell in outputs:
+        texts.append("".join(each["text"] for each in cell if "text" in each))
+        texts += [each["data"]["text/plain"] for each in cell if "data" in each]
+    return texts
 
 
 def test_the_stored_outputs_are_of_one_run_of_the_demo() -> None:
