@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from graphlib import TopologicalSorter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -168,6 +168,7 @@ def _list_needed(marts: Sequence[str], audits: Sequence[Path] = ()) -> set[str]:
     return needed
 
 
+@cache
 def _find_names(path: Path) -> set[str]:
     """Return the names of relations and tables in a file."""
     return set(re.findall(r"\b(?:main|staging|marts)\.\w+", path.read_text(encoding="utf-8")))

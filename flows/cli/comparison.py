@@ -1,34 +1,12 @@
 """Compare results of any systems."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from flows.cli.options import LakeOption
-
-
-class By(StrEnum):
-    """The property that distinguishes the arms."""
-
-    model = "model"
-    harness = "harness"
-
-
-class Format(StrEnum):
-    """How a comparison is printed."""
-
-    text = "text"
-    github = "github"
-
-
-class Requirement(StrEnum):
-    """The evidence that exit code 0 needs."""
-
-    better = "better"
-    not_worse = "not-worse"
-    no_loss = "no-loss"
+from flows.cli.report import limit_threads, open_insights
 
 
 def compare(
@@ -50,50 +28,41 @@ def compare(
         typer.Option(help="largest loss that is still not worse (0.05 = five percentage points)"),
     ] = None,
     by: Annotated[
-        By | None, typer.Option(help="one arm per model or per harness, instead of per result")
+        Literal["model", "harness"] | None,
+        typer.Option(help="one arm per model or per harness, instead of per result"),
     ] = None,
     require: Annotated[
-        Requirement | None,
+        Literal["better", "not-worse", "no-loss"] | None,
         typer.Option(
             help="exit with 1 unless the second arm is shown to be better, is shown not to be "
             "worse by --margin, or is not shown to be worse"
         ),
     ] = None,
     format_: Annotated[
-        Format,
+        Literal["text", "github"],
         typer.Option("--format", help="github prints Markdown for the comment of a pull request"),
-    ] = Format.text,
+    ] = "text",
     junit: Annotated[
         Path | None, typer.Option(help="also write instances and requirement as JUnit XML")
     ] = None,
     lake: LakeOption = None,
 ) -> None:
     """Compare results of any systems: import, pair, report. Nothing has to be declared."""
-    import os
-
-    # Products of small matrices: threads would only wait for each other.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    limit_threads()
     from flows.cli import console
-    from flows.cli.report import open_insights
     from flows.display.terminal import out
     from flows.formats import comparison, comparison_files
     from flows.storage import report_files
     from flows.storage.lake import Lake
 
-    built = comparison.compare(
-        results,
-        by=by.value if by else None,
-        baseline=baseline,
-        margin=margin,
-        lake_path=lake,
-    )
+    built = comparison.compare(results, by=by, baseline=baseline, margin=margin, lake_path=lake)
     store = Lake.open(lake)
     text = report_files.write(store, built, insight_of=open_insights(store))
     page = report_files.page_path(store, built.source.experiment)
-    verdict = comparison_files.judge(built, require.value) if require else None
+    verdict = comparison_files.judge(built, require) if require else None
     if junit:
         comparison_files.write_junit(built, verdict, junit)
-    if format_ is Format.github:
+    if format_ == "github":
         out().file.write(comparison_files.cut_comment(text, page, verdict))
     else:
         console.report(store, built)

@@ -50,8 +50,7 @@ def report(
         )
     first, second = compare or (baseline, candidate)
     cutoffs = dict(_cutoff(text) for text in cutoff or ())
-    # Products of small matrices: threads would only wait for each other.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    limit_threads()
     from flows.storage import report_files
     from flows.storage.lake import Lake
 
@@ -66,6 +65,14 @@ def report(
 
     console.report(store, built, compare)
     check_answers(built.arms)
+
+
+def limit_threads() -> None:
+    """Use one thread for products of small matrices, where threads would wait for each other.
+
+    This has no effect once numpy is imported.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _cutoff(text: str) -> tuple[str, date]:

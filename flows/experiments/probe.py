@@ -319,9 +319,11 @@ async def _list_names(spec: LiteLLMSpec) -> str:
 
 async def _request_list(spec: LiteLLMSpec) -> httpx.Response | None:
     """Return the response to a request for the list of models, or None if there is none."""
-    place = address_of_list(spec)
+    place: tuple[str, dict[str, str]] | None
     if is_ollama(spec.name):
         place = f"{get_address(spec, get_provider(spec) or '')}/v1/models", {}
+    else:
+        place = address_of_list(spec)
     if place is None:
         return None
     url, headers = place

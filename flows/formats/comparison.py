@@ -64,7 +64,8 @@ def compare(
         raise UsageError(
             f"there is one arm only ({', '.join(arms)}), and two are needed: name further results"
         )
-    report = _build(arms, common, _join([part.files.dataset for part in parts]), baseline, margin)
+    dataset = ", ".join(dict.fromkeys(part.files.dataset for part in parts))
+    report = _build(arms, common, dataset, baseline, margin)
     notes = (
         *comparison_notes.describe_instances({p.name: p.instances for p in parts}, common),
         *comparison_notes.describe_simulated(arms),
@@ -158,8 +159,8 @@ def _build(
     names = imported_arms.arm_names(arms)
     if baseline is not None and baseline not in (*names, *names.values()):
         raise UsageError(f"no arm {baseline!r} among {listing([*names])}: correct --baseline")
-    first, *rest = names
-    first = next((label for label in names if baseline in (label, names[label])), first)
+    chosen = (label for label in names if baseline in (label, names[label]))
+    first = next(chosen, next(iter(names)))
     rest = [label for label in names if label != first]
     if margin is not None and len(rest) > 1:
         raise UsageError(f"--margin takes two arms, and these are {listing([*names])}")
@@ -178,7 +179,3 @@ def _build(
         filing.file(files, title, None, folder, comparisons, together=True)
         pair = (names[first], names[rest[0]]) if len(rest) == 1 else (None, None)
         return report_files.read(Lake.existing(folder), title, *pair)
-
-
-def _join(datasets: Sequence[str]) -> str:
-    return ", ".join(dict.fromkeys(datasets))

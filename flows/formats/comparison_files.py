@@ -9,15 +9,14 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from flows.display.errors import GateFailed, UsageError
 from flows.storage.whole_files import write_whole
-from reports.format import percent, plural
+from reports.format import percent, plural, point_limits, points
+from reports.statistics.power import LEVEL
 from reports.types import Comparison, Report, ReportCell
 
 if TYPE_CHECKING:
     from upath import UPath
 
 Requirement = Literal["better", "not-worse", "no-loss"]
-
-LEVEL = 0.05
 
 LONGEST_COMMENT = 60_000
 """Characters. A forge refuses longer comments."""
@@ -58,8 +57,8 @@ def judge(report: Report, requirement: Requirement) -> MetRequirement:
         requirement,
         holds,
         f"{requirement} {'holds' if holds else 'does not hold'}: {meaning} "
-        f"(difference {_points(pair.table.difference)}, 95 % interval {_points(pair.interval.low)} "
-        f"to {_points(pair.interval.high)})",
+        f"(difference {points(pair.table.difference)} points, 95 % interval "
+        f"{point_limits(pair.interval)})",
     )
 
 
@@ -140,7 +139,3 @@ def _list_pairs(report: Report, pair: Comparison) -> Iterator[tuple[str, str]]:
 
 def _clean(text: str) -> str:
     return text.translate(_NOT_OF_XML)
-
-
-def _points(share: float) -> str:
-    return f"{100 * share:+.1f} points"

@@ -5,18 +5,16 @@ from dataclasses import replace
 from math import ceil
 from typing import Any
 
+from flows.experiments.power import CORRELATION
 from flows.formats.attempts import ExchangedAttempt
 from flows.formats.lake_rows import get_metered_usd
 from reports.format import count, listing, percent, plural, some, some_names
 from reports.rendering.sections import Note
-from reports.statistics.power import Design, estimate_instances_needed, instances_needed
+from reports.statistics.power import LEVEL, Design, estimate_instances_needed, instances_needed
 from reports.types import Report
 
 POWER = 0.8
 """Probability with which the planned instances or repeats would show the difference."""
-
-CORRELATION = 0.5
-"""Assumed correlation of the repeats of an instance, as in `durabench power`."""
 
 MOST_REPEATS = 10
 
@@ -93,7 +91,7 @@ def describe_settings(arms: Arms) -> Iterator[Note]:
 def describe_need(report: Report) -> Iterator[Note]:
     """Yield a note about the instances or repeats that would settle the leading comparison."""
     leading = next(iter(report.comparisons), None)
-    if leading is None or not leading.table.discordant or leading.p_value < 0.05:
+    if leading is None or not leading.table.discordant or leading.p_value < LEVEL:
         return
     table, repeats = leading.table, max(1, round(leading.table.pairs / leading.leads.instances))
     difference = abs(table.difference)

@@ -175,8 +175,8 @@ def read_trials(folder: Path) -> Trials:
         raise UsageError(f"{folder} is not a folder: name a job folder of Harbor")
     trials: dict[Path, Trial] = {}
     started, planned = Counter[Path](), dict[Path, list[str]]()
-    for path, is_trial in _find_trials(folder):
-        if not is_trial:
+    for path, is_of_trial in _find_trials(folder):
+        if not is_of_trial:
             planned[path] = _read_planned(refuse_link(path / "lock.json", folder))
             continue
         started[path.parent] += 1
@@ -207,10 +207,15 @@ def _find_trials(folder: Path) -> Iterator[tuple[Path, bool]]:
         path = Path(parent)
         if "config.json" not in files:
             continue
-        is_trial = b'"trial_name"' in read_content(refuse_link(path / "config.json", folder))
-        if is_trial:
+        is_of_trial = is_trial(refuse_link(path / "config.json", folder))
+        if is_of_trial:
             folders.clear()
-        yield path, is_trial
+        yield path, is_of_trial
+
+
+def is_trial(config: Path) -> bool:
+    """Return True if a `config.json` is of a trial, and not of a job or of another program."""
+    return b'"trial_name"' in read_content(config)
 
 
 def _read_planned(lock: Path) -> list[str]:

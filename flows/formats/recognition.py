@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from flows.display.errors import UsageError
+from flows.formats import swebench
 from flows.formats.attempts import ReadFiles
+from flows.formats.harbor_files import is_trial
 
 TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 
@@ -42,15 +44,13 @@ def _recognize_folder(folder: Path) -> Callable[[Path], ReadFiles]:
     """Return the reader of a folder."""
     files = list(islice(_list_files(folder), _MOST_FILES))
     names = {path.name for path in files}
-    if "config.json" in names and any(
-        path.name == "config.json" and _names_trial(path) for path in files
-    ):
+    if any(path.name == "config.json" and is_trial(path) for path in files):
         return _read_harbor
     if any(name.endswith(".traj.json") for name in names):
         return _read_mini
     if any(name.endswith(".eval") for name in names):
         return _read_inspect
-    if "report.json" in names or names & {"all_preds.jsonl", "preds.json"}:
+    if "report.json" in names or names.intersection(swebench.SUBMITTED):
         return _read_swebench
     kinds = {_recognize_file(path) for path in files if path.suffix in TABLES}
     if _read_atif in kinds:
@@ -101,11 +101,6 @@ def _list_files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _names_trial(config: Path) -> bool:
-    with config.open("rb") as file:
-        return b'"trial_name"' in file.read(_BEGINNING)
-
-
 def _read_beginning(path: Path) -> Any:
     """Return the first JSON value of a file, or the first row of a list; None if it is too long."""
     with path.open("rb") as file:
@@ -135,7 +130,7 @@ def _read_harbor(path: Path) -> ReadFiles:
 
 
 def _read_mini(path: Path) -> ReadFiles:
-    from flows.formats import mini, swebench
+    from flows.formats import mini
 
     folder = path if path.is_dir() else path.parent
     files = mini.read(folder)
@@ -167,8 +162,6 @@ def _read_atif(path: Path) -> ReadFiles:
 
 
 def _read_swebench(path: Path) -> ReadFiles:
-    from flows.formats import swebench
-
     return swebench.read(*swebench.find_submission(path), path.stem)
 
 

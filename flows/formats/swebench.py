@@ -18,7 +18,7 @@ from flows.storage.lake import Lake
 PREDICTIONS = "all_preds.jsonl"
 """Name of the predictions file in a folder."""
 
-_SUBMITTED = (PREDICTIONS, "preds.json")
+SUBMITTED = (PREDICTIONS, "preds.json")
 """Names of predictions files in a folder."""
 
 
@@ -59,7 +59,7 @@ def read(report: Path, predictions_path: Path | None, arm: str | None) -> ReadFi
         UsageError, PredictionsError: a file cannot be used, or the files belong to different
             submissions.
     """
-    reported = _read_folder(report) if report.is_dir() else _read_file(report)
+    reported = _read_report(report)
     if predictions_path is None and (report / PREDICTIONS).is_file():
         predictions_path = report / PREDICTIONS
     listed = predictions.read(predictions_path) if predictions_path else None
@@ -98,7 +98,7 @@ def find_submission(path: Path) -> tuple[Path, Path | None]:
         UsageError: there is no report, or there are several.
     """
     folder = path if path.is_dir() else path.parent
-    predictions_path = next((p for name in _SUBMITTED if (p := folder / name).is_file()), None)
+    predictions_path = next((p for name in SUBMITTED if (p := folder / name).is_file()), None)
     if path.is_file() and _is_report(path):
         return path, predictions_path
     report = find_report(folder)
@@ -116,7 +116,12 @@ def find_report(folder: Path) -> Path | None:
     Raises:
         UsageError: it holds several.
     """
-    reports = [path for path in sorted(folder.glob("*.json")) if _is_report(path)]
+    reports = [
+        path
+        for path in sorted(folder.glob("*.json"))
+        # These are long, and never a report.
+        if path.name not in SUBMITTED and not path.name.endswith(".traj.json") and _is_report(path)
+    ]
     if len(reports) > 1:
         names = ", ".join(path.name for path in reports)
         raise UsageError(f"{folder} holds several reports of swebench ({names}): name one of them")
@@ -127,8 +132,12 @@ def find_report(folder: Path) -> Path | None:
 
 def read_verdicts(report: Path) -> Callable[[str], ImportedVerdict | None]:
     """Return a function from an instance id to its verdict, of a file or of a folder of logs."""
-    reported = _read_folder(report) if report.is_dir() else _read_file(report)
+    reported = _read_report(report)
     return lambda instance_id: reported.verdicts.get(instance_id, reported.rest)
+
+
+def _read_report(path: Path) -> Reported:
+    return _read_folder(path) if path.is_dir() else _read_file(path)
 
 
 def _is_report(path: Path) -> bool:
