@@ -27,6 +27,7 @@ Kind = Literal[
     "evaluation_files",
     "outside_repository",
     "imitated_output",
+    "missing_results",
     "unreadable_tree",
     "flaky",
 ]
@@ -34,7 +35,7 @@ Kind = Literal[
 AuditedVerdict = EvaluationOutcome | Literal["suspect"]
 """The outcome of the grading, or `suspect` if a resolved outcome is in doubt."""
 
-PROCEDURE = 6
+PROCEDURE = 7
 """Version of this procedure. Increment it with every change that can change an audit."""
 
 _INTERPRETER = "reaches into the interpreter, in which the tests run"
@@ -224,12 +225,22 @@ def _reasons_of_log(instance: Instance, evaluation: Evaluation) -> Iterator[Reas
     yield from _find_unexpected_markers(instance, evaluation.log)
     if not evaluation.log_is_whole:
         yield Reason("imitated_output", "the log is too long to be read whole")
+    if missing := _list_without_result(instance, evaluation):
+        yield Reason("missing_results", f"tests without a result: {_some(missing)}")
     tests = _Tests.of(instance, evaluation)
     if failed := tests.list_failed():
         yield Reason("imitated_output", f"the log has these as failed too: {_some(failed)}")
     yield from tests.check_pairs()
     if instance.eval_type == "pass_and_fail":
         yield from tests.check_totals()
+
+
+def _list_without_result(instance: Instance, evaluation: Evaluation) -> list[str]:
+    """Return the tests of a row that did not pass, although the rules call it resolved."""
+    passed = {*evaluation.fail_to_pass_success, *evaluation.pass_to_pass_success}
+    if instance.rules is None or instance.rules.missing_fails or not passed:
+        return []
+    return sorted({*instance.fail_to_pass, *instance.pass_to_pass} - passed)
 
 
 def _find_unexpected_markers(instance: Instance, log: str) -> Iterator[Reason]:

@@ -20,8 +20,17 @@ from eval.digests import canonical_digest
 from eval.evaluation_files import is_watched, tests_of_evaluation
 from eval.harness import LogReport
 from eval.official_shell import OfficialShell
+from eval.own_rules import UnreadableResults, read_report
 from eval.resources import shortage
-from eval.types import Applied, CommandOutput, Evaluation, EvaluationOutcome, GradingShell, Instance
+from eval.types import (
+    Applied,
+    CommandOutput,
+    Evaluation,
+    EvaluationOutcome,
+    GradingShell,
+    Instance,
+    OpenShell,
+)
 
 APPLY_TIMEOUT_S = 300.0
 """Timeout of each command that applies the patch. The official runner has none."""
@@ -36,7 +45,7 @@ _RESET = "/bin/bash -c 'git checkout -- . ; git clean -fd'"
 _IS_DIFF_READABLE = (
     "/bin/bash -c 'git -c core.fileMode=false diff | iconv -f UTF-8 -t UTF-8 >/dev/null'"
 )
-_UNREADABLE = "the work tree's diff is not UTF-8, on which the official runner gives up"
+_UNREADABLE = "the work tree's diff is not UTF-8, and the official runner gives up on it"
 
 _PROCEDURE = 3
 """Version of this procedure. Increment it with every change that can change a verdict."""
@@ -58,10 +67,13 @@ async def grade(
     patch: str,
     shell: GradingShell,
     *,
+    open_apart: OpenShell | None = None,
     timeout_s: float = 1800.0,
     is_reference_resolved: bool = False,
 ) -> Evaluation:
     """Grade `patch` in a freshly opened workspace, which the caller closes.
+
+    `open_apart` opens a container with Python, for source code that a row has to read its log.
 
     `timeout_s` limits the eval script alone, as in the official runner. An outcome of
     `infrastructure` says nothing about the patch. Errors of the shell propagate, unless a limit of
@@ -70,11 +82,13 @@ async def grade(
     With `is_reference_resolved`, the reference patch is known to be resolved under the same
     conditions, so that no failure is attributed to a missing network.
     """
-    script = await asyncio.to_thread(harness.eval_script, instance.row)
+    script = instance.eval_script
+    if instance.rules is None:
+        script = await asyncio.to_thread(harness.eval_script, instance.row)
     started_at, clock = datetime.now(UTC), time.perf_counter()
     official = OfficialShell(shell)
     try:
-        verdict = await _verdict(instance, patch, official, script, timeout_s)
+        verdict = await _verdict(instance, patch, official, script, timeout_s, open_apart)
     except Exception:
         if not shell.limits_reached:
             raise
@@ -172,7 +186,12 @@ async def _respect_limits(verdict: _Verdict, shell: OfficialShell) -> _Verdict:
 
 
 async def _verdict(
-    instance: Instance, patch: str, official: OfficialShell, script: str, timeout_s: float
+    instance: Instance,
+    patch: str,
+    official: OfficialShell,
+    script: str,
+    timeout_s: float,
+    open_apart: OpenShell | None,
 ) -> _Verdict:
     try:
         await official.write_patch(patch)
@@ -190,11 +209,17 @@ async def _verdict(
         applied = await tree.read()
     except TimeoutError:
         return _Verdict("infrastructure", "reading the work tree took too long")
-    return replace(await _test(instance, patch, official, script, timeout_s), applied=applied)
+    tested = await _test(instance, patch, official, script, timeout_s, open_apart)
+    return replace(tested, applied=applied)
 
 
 async def _test(
-    instance: Instance, patch: str, official: OfficialShell, script: str, timeout_s: float
+    instance: Instance,
+    patch: str,
+    official: OfficialShell,
+    script: str,
+    timeout_s: float,
+    open_apart: OpenShell | None,
 ) -> _Verdict:
     """Return the verdict on the work tree with the patch."""
     if not await _is_diff_readable(official):
@@ -205,13 +230,28 @@ async def _test(
         return _Verdict("timeout", f"the tests took more than {timeout_s:g} s", tested.output)
     if not await _is_diff_readable(official):
         return _Verdict("unresolved", _UNREADABLE, tested.output)
-    report = await asyncio.to_thread(harness.report, instance.row, patch, tested.output)
+    try:
+        report = await _read(instance, patch, tested, official, open_apart)
+    except UnreadableResults as error:
+        return _Verdict("infrastructure", str(error), tested.output)
     verdict = _Verdict("resolved", "", tested.output, report)
     if not report.resolved:
         verdict = _Verdict("unresolved", _why_unresolved(report), tested.output, report)
     if report.resolved and is_watched(script):
         verdict = replace(verdict, rewritten=await official.read_rewritten())
     return _adjust_to_part(verdict, instance) if tested.truncated else verdict
+
+
+async def _read(
+    instance: Instance,
+    patch: str,
+    tested: CommandOutput,
+    official: OfficialShell,
+    open_apart: OpenShell | None,
+) -> LogReport:
+    if instance.rules is None:
+        return await asyncio.to_thread(harness.report, instance.row, patch, tested.output)
+    return await read_report(instance, tested, official, open_apart)
 
 
 async def _apply(official: OfficialShell, tree: AppliedTree) -> CommandOutput:
@@ -257,6 +297,8 @@ def _why_unresolved(report: LogReport) -> str:
     if not report.results_found:
         advice = f" (swebench's guess: {report.advice})" if report.advice else ""
         return f"no test results in the log{advice}"
+    if not (report.fail_to_pass_success or report.fail_to_pass_failure):
+        return report.advice or "the tests failed"
     still, broken = len(report.fail_to_pass_failure), len(report.pass_to_pass_failure)
     of_failing = still + len(report.fail_to_pass_success)
     of_passing = broken + len(report.pass_to_pass_success)

@@ -18,11 +18,8 @@ from eval import log_formats
 EVAL_TYPES = frozenset({"pass_and_fail", "fail_only"})
 """swebench's `EvalType` values."""
 
-# These include the parsers of SWE-bench Lite and Verified, so that their rows load without the
-# import. Every other name is looked up in swebench's registry.
-_COMMON_LOG_PARSERS = frozenset(
-    {*log_formats.PYTEST_PARSERS, "parse_log_django", "parse_log_sympy"}
-)
+_LOG_MARKERS = (">>>>> Start Test Output", ">>>>> End Test Output")
+"""swebench's own markers, without its import."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ def version() -> str:
 
 def knows_log_parser(name: str) -> bool:
     """Return True if the installed swebench has this log parser."""
-    if name in _COMMON_LOG_PARSERS:
+    if name in log_formats.FORMATS:
         return True
     from swebench.harness.log_parsers import PARSER_REGISTRY
 
@@ -106,11 +103,16 @@ def report(row: dict[str, Any], patch: str, log: str) -> LogReport:
     )
 
 
+def parse_log(parser: str, log: str) -> dict[str, str]:
+    """Return the status of each test in a log, by one of swebench's parsers."""
+    from swebench.harness.log_parsers import PARSER_REGISTRY
+
+    return {name: str(status) for name, status in PARSER_REGISTRY[parser](log, None).items()}
+
+
 def log_markers() -> tuple[str, str]:
     """Return the texts that eval scripts print before and after the tests."""
-    from swebench.harness.constants import END_TEST_OUTPUT, START_TEST_OUTPUT
-
-    return START_TEST_OUTPUT, END_TEST_OUTPUT
+    return _LOG_MARKERS
 
 
 def exit_code_marker() -> str:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eval import reach, rows
+from eval import reach
 from eval.errors import DatasetError
+from eval.readers import commands, read_row
 from eval.types import Instance, UnusableRow
 
 BUNDLED = "bundled"
@@ -67,7 +68,7 @@ def read(dataset: str, split: str = "test") -> Dataset:
     elif path.is_dir():
         raw = _task_repo(path, split)
     else:
-        raw = _file(path)
+        raw = [commands.add_scripts(row, path) for row in _file(path)]
     parsed = [_parse(row, f"{dataset}, row {number}") for number, row in enumerate(raw, 1)]
     counts = Counter(row.instance_id for row in parsed)
     usable: list[Instance] = []
@@ -155,13 +156,14 @@ def _row_of(table: Any) -> Any:
 
 def _read_jsonl(path: Path) -> list[Any]:
     result: list[Any] = []
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            result.append(json.loads(line))
-        except (ValueError, RecursionError) as error:
-            result.append(UnusableRow("", "", f"line {number} is not JSON: {error}"))
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                result.append(json.loads(line))
+            except (ValueError, RecursionError) as error:
+                result.append(UnusableRow("", "", f"line {number} is not JSON: {error}"))
     return result
 
 
@@ -233,7 +235,7 @@ def _parse(row: Any, where: str) -> Instance | UnusableRow:
     value = row.get("instance_id") if isinstance(row, Mapping) else None
     instance_id = value if isinstance(value, str) else ""
     try:
-        return rows.parse(row)
+        return read_row(row)
     except DatasetError as error:
         where = f"{where} ({instance_id})" if instance_id else where
         return UnusableRow(where, instance_id, str(error))

@@ -5,10 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
 from eval.evaluation_files import read_record, watch
-from eval.types import CommandOutput, GradingShell
-
-OFFICIAL_ROOT = "/testbed"
-"""Path of the repository in every SWE-bench image and in eval scripts."""
+from eval.types import ROOT, CommandOutput, GradingShell
 
 # A workspace runs commands in a login shell, whose profile replaces PATH and may set anything.
 # The official runner executes them with the environment of the container. That is the
@@ -86,8 +83,8 @@ class OfficialShell:
 
         It watches the files `tests` of the repository while its tests run.
         """
-        if self._shell.root != OFFICIAL_ROOT:
-            script = script.replace(OFFICIAL_ROOT, self._shell.root)
+        if not self._in_container:
+            script = script.replace(ROOT, self._shell.root)
         files = [str(PurePosixPath(self._shell.root, path)) for path in tests]
         script = watch(script, files, script_file=self._script, record=self._record)
         await self._shell.write(self._script, script.encode("utf-8", "surrogateescape"))

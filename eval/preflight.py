@@ -4,8 +4,7 @@ These conditions must hold: git has nothing newer than the base commit, no file 
 repository holds the lines of the reference patch, that patch is resolved, and the empty one is not.
 """
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,10 +12,7 @@ from eval import grading, harness, history
 from eval.copies import find_copies
 from eval.digests import canonical_digest
 from eval.errors import ImageError
-from eval.types import Evaluation, GradingShell, Instance
-
-OpenShell = Callable[[], AbstractAsyncContextManager[GradingShell]]
-"""Opens a fresh workspace of the instance, which is removed when the context ends."""
+from eval.types import Evaluation, GradingShell, Instance, OpenShell
 
 TIMEOUT_S = 1800.0
 """Limit of the tests. The experiment's own limit does not apply, as images are checked once."""
@@ -45,9 +41,14 @@ class Preflight:
 
 
 async def check(
-    instance: Instance, open_shell: OpenShell, open_for_arm: OpenShell | None = None
+    instance: Instance,
+    open_shell: OpenShell,
+    open_apart: OpenShell | None = None,
+    open_for_arm: OpenShell | None = None,
 ) -> Preflight:
     """Check one image, in fresh workspaces: one as arms get it, and two as gradings do.
+
+    `open_apart` is for `grading.grade`.
 
     Raises:
         ImageError: infrastructure failed, so that nothing was checked.
@@ -59,11 +60,11 @@ async def check(
             copies = await find_copies(shell, instance.patch)
             reasons += [f"copy: {path} has the lines of the reference patch" for path in copies[:3]]
     async with open_shell() as shell:
-        null = await _grade(instance, "", shell)
+        null = await _grade(instance, "", shell, open_apart)
     if null.resolved:
         reasons.append("null: the tests pass without any patch")
     async with open_shell() as shell:
-        gold = await _grade(instance, instance.patch, shell)
+        gold = await _grade(instance, instance.patch, shell, open_apart)
     if not gold.resolved:
         reasons.append(f"gold: the reference patch is {gold.outcome}: {gold.reason}")
     return Preflight(instance.instance_id, tuple(reasons), checked_at, harness.version())
@@ -86,8 +87,12 @@ def preflight_key(
     return canonical_digest(parts)
 
 
-async def _grade(instance: Instance, patch: str, shell: GradingShell) -> Evaluation:
-    evaluation = await grading.grade(instance, patch, shell, timeout_s=TIMEOUT_S)
+async def _grade(
+    instance: Instance, patch: str, shell: GradingShell, open_apart: OpenShell | None
+) -> Evaluation:
+    evaluation = await grading.grade(
+        instance, patch, shell, open_apart=open_apart, timeout_s=TIMEOUT_S
+    )
     if evaluation.outcome == "infrastructure":
         raise ImageError(f"{instance.instance_id} cannot be checked: {evaluation.reason}")
     return evaluation

@@ -16,8 +16,9 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from eval import git, rows, upstream
+from eval import git, upstream
 from eval.errors import DatasetError, RepositoryError
+from eval.readers import swebench
 from eval.types import Instance
 
 OWN_REFS = "refs/durabench"
@@ -307,7 +308,7 @@ def instance(
     every run is of all tests.
     """
     whole = {} if takes_paths else {"whole_test_command": test_command}
-    return rows.parse(
+    return swebench.parse(
         {
             "instance_id": instance_id,
             "repo": given.name,

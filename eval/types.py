@@ -1,19 +1,44 @@
 """Rows, predictions and verdicts, typed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
+from eval.digests import canonical_digest
 from eval.resources import Demand
 
 EvaluationOutcome = Literal["resolved", "unresolved", "patch_failed", "timeout", "infrastructure"]
 """Outcome of a grading, in addition to the score. `infrastructure` is never final."""
 
 
+ROOT = "/testbed"
+"""Path of the repository in the images of SWE-bench, and in eval scripts."""
+
+
+@dataclass(frozen=True)
+class OwnRules:
+    """The verdict of a task that swebench does not grade.
+
+    - `swebench`: the log is read by swebench's parser with the name `parser`.
+    - `function`: `parser` is Python text with a function `parser(log)` that returns the results.
+    - `program`: `parser` is a Python program, called with the files of standard output, of
+      standard error, and for its own output.
+    - `exit_code`: resolved if the commands end with 0.
+    - `reward`: resolved if the tests write the reward 1.
+    """
+
+    kind: Literal["swebench", "function", "program", "exit_code", "reward"]
+    parser: str = field(default="", repr=False)
+    missing_fails: bool = True
+    """A test without a result counts as failed. SWE-bench-Live counts only reported failures."""
+
+
 @dataclass(frozen=True)
 class Instance:
-    """One SWE-bench row in the swebench 5 form."""
+    """One task: a repository in an image, a statement, and the way to grade a patch."""
 
     instance_id: str
     repo: str
@@ -29,11 +54,18 @@ class Instance:
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...]
     row: dict[str, Any] = field(repr=False)
-    """The original row, for swebench's own functions."""
-    digest: str
-    """SHA-256 over the row as canonical JSON."""
+    """The original row, for swebench's own functions if `rules` is None."""
     demand: Demand = field(default_factory=Demand)
     """The resources that the row asks for."""
+    root: str = ROOT
+    """Path of the repository in the image."""
+    rules: OwnRules | None = None
+    """The rules of the verdict if swebench does not make it. Then `log_parser` is empty."""
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over the row as canonical JSON: sorted keys, no spaces."""
+        return canonical_digest(self.row, compact=True)
 
 
 @dataclass(frozen=True)
@@ -151,3 +183,7 @@ class GradingShell(Protocol):
         self, command: str, *, timeout_s: float, max_output_bytes: int | None = None
     ) -> CommandOutput: ...
     async def write(self, path: str, content: bytes) -> None: ...
+
+
+OpenShell = Callable[[], AbstractAsyncContextManager[GradingShell]]
+"""Opens a fresh workspace, which is removed when the context ends."""

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol
 from weakref import WeakValueDictionary
 
@@ -199,6 +200,7 @@ async def _in_fresh_workspace(
             instance,
             patch,
             workspace,
+            open_apart=partial(workspaces.open_apart, unit),
             timeout_s=submission.timeout_s,
             is_reference_resolved=is_reference_resolved,
         )

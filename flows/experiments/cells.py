@@ -211,6 +211,7 @@ _PYTEST_REPORT = "-q -rfE -p no:cacheprovider"
 _DJANGO_OPTIONS = {"--verbosity": True, "--settings": True, "--parallel": True}
 _SYMPY_OPTIONS = {"-C": False, "--verbose": False}
 _PYTEST_OPTIONS = {"-W": True}
+_NOT_RUNNERS = {"(", ")", "{", "}", "set", "cd", "cat", "echo"}
 _SUBCOMMANDS = {"test", "run", "exec", "jest", "mocha", "vitest", "karma", "phpunit", "rspec"}
 
 
@@ -245,7 +246,7 @@ def _template(line: str) -> str:
     while words and (assignment := _ASSIGNMENT.fullmatch(words[0])):
         assignments.append(f"{assignment['name']}={shlex.quote(assignment['value'])}")
         words = words[1:]
-    if not words:
+    if not words or words[0] in _NOT_RUNNERS or "$" in words[0]:
         return ""
     return " ".join([*assignments, *_program(words[0], words[1:]), "{paths}"])
 

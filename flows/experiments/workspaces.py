@@ -1,5 +1,6 @@
 """The environment, decided once per run, and the workspace of each cell."""
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -14,11 +15,11 @@ from agent.workspaces import (
     HostWorkspace,
     Mount,
     Workspace,
-    container,
     docker_available,
     ownership,
 )
 from eval import repositories, upstream
+from eval.base_image import BASE_IMAGE, connect, ensure_base
 from eval.errors import RepositoryError
 from eval.types import Instance
 from flows.display.errors import UsageError
@@ -79,7 +80,7 @@ class AttemptWorkspaces:
     def root(self) -> str:
         """Absolute path of the repository in the main workspace, as commands see it."""
         if self.place.environment == "docker":
-            return container.ROOT
+            return self.instance.root
         return HostWorkspace.root_of(self._folder(""))
 
     @property
@@ -156,6 +157,30 @@ async def workspace(
         await new.close()
 
 
+@asynccontextmanager
+async def open_apart(purpose: str) -> AsyncIterator[Workspace]:
+    """Open a container of the base image, for source code of a row that reads a test log.
+
+    It has Python, no network and no repository.
+
+    Raises:
+        ImageError: the base image cannot be had.
+        WorkspaceError: the container is not available.
+    """
+    await asyncio.to_thread(lambda: ensure_base(connect()))
+    apart = await DockerWorkspace.open(
+        image=BASE_IMAGE,
+        base_commit="",
+        root="/",
+        labels={ownership.ATTEMPT: purpose},
+        grading=True,
+    )
+    try:
+        yield apart
+    finally:
+        await apart.close()
+
+
 def _labels(purpose: str, instance: Instance) -> dict[str, str]:
     return {ownership.ATTEMPT: purpose, "durabench.instance": instance.instance_id}
 
@@ -178,6 +203,7 @@ async def _open(
         return await DockerWorkspace.open(
             image=image,
             base_commit=instance.base_commit,
+            root=instance.root,
             labels=labels,
             network=place.network,
             limits=place.limits(instance),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from eval.rows import parse
+from eval.readers.swebench import parse
 from eval.types import Instance
 
 BROKEN = "def add(a, b):\n    return a - b\n\n\ndef double(a):\n    return a + a\n"

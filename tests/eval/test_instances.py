@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eval import harness
+from eval import harness, log_formats
 from eval.errors import DatasetError
 from eval.instances import dataset_digest, load, read, task_repo
 from eval.types import Instance
@@ -252,8 +252,9 @@ def test_a_digest_depends_on_the_content_of_the_row(make_instance: Callable[...,
 
 def test_hard_coded_names_exist_in_the_harness() -> None:
     """The names hard-coded to avoid the slow import exist in the installed swebench."""
-    from swebench.harness.constants import EvalType
+    from swebench.harness.constants import END_TEST_OUTPUT, START_TEST_OUTPUT, EvalType
     from swebench.harness.log_parsers import PARSER_REGISTRY
 
-    assert set(PARSER_REGISTRY) >= harness._COMMON_LOG_PARSERS
+    assert set(PARSER_REGISTRY) >= set(log_formats.FORMATS)
+    assert harness.log_markers() == (START_TEST_OUTPUT, END_TEST_OUTPUT)
     assert {kind.value for kind in EvalType} == harness.EVAL_TYPES

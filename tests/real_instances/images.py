@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from docker import DockerClient
 
 from eval.base_image import BASE_IMAGE, LABEL, build_image, ensure_base
-from eval.rows import parse
+from eval.readers.swebench import parse
 from eval.types import Instance
 from tests.agent.repositories import IDENTITY
 from tests.agent.runners.running import BIN_TEST

@@ -135,9 +135,10 @@ async def _check(instance: Instance, place: Place, lake: Lake) -> Checked:
     purpose = f"preflight-{instance.instance_id}"
     for_grading = partial(workspaces.workspace, instance, place, purpose)
     for_arm = partial(for_grading, grading=False)
+    apart = partial(workspaces.open_apart, purpose)
     clock = time.perf_counter()
     try:
-        result = await preflight.check(instance, for_grading, for_arm)
+        result = await preflight.check(instance, for_grading, apart, for_arm)
     except Unfit as error:
         return Checked(instance.instance_id, (str(error),), True)
     except (InfrastructureError, ImageError) as error:

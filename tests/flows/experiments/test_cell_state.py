@@ -28,7 +28,7 @@ DECLARED = declaration.parse(
 def cells(count: int) -> list[Cell]:
     """Return a plan of `count` cells over two arms."""
     chosen = [
-        replace(INSTANCE, instance_id=f"a__b-{number}", digest=f"row {number}")
+        replace(INSTANCE, instance_id=f"a__b-{number}", row={"number": number})
         for number in range(count // 2)
     ]
     return plan(DECLARED, chosen, Place("docker"))

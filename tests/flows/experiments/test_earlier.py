@@ -15,7 +15,7 @@ from flows.experiments.cells import Cell
 from flows.experiments.earlier import EarlierAttempts, refuse_outdated
 from flows.experiments.keys import agent_spec, attempt_key, get_declared_key, key_of
 from flows.experiments.records import get_journal_attempt
-from tests.flows.experiments.test_keys import cell
+from tests.flows.experiments.test_keys import EDITED, cell
 
 OF_0_1 = json.loads(Path(__file__).with_name("keys_of_0_1.json").read_text())
 """Arms whose agents have their first version still, and the keys of their attempts in 0.1."""
@@ -75,7 +75,7 @@ def test_an_attempt_of_another_cell_is_not_continued() -> None:
     here = attempt(was, key, old_spec(was))
     assert attempt_key(EarlierAttempts([here]).resume(was)) == key
     arms = {"arms": [was.arm.model_dump(mode="json")], "primary": None, "model": None}
-    edited = replace(was, instance=replace(was.instance, digest="edited"))
+    edited = replace(was, instance=EDITED)
     for other in (cell(**arms, seed=1), cell(**arms, network=True), edited):
         assert attempt_key(EarlierAttempts([here]).resume(other)) == get_declared_key(other)
     wrong = EarlierAttempts([attempt(was, "0" * 64, old_spec(was))])

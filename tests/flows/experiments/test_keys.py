@@ -25,7 +25,14 @@ from flows.experiments.keys import (
 )
 from flows.experiments.resources import Resources
 
-INSTANCE = Instance(
+
+class KnownInstance(Instance):
+    """An instance whose digest is the one of the recorded keys."""
+
+    digest = "row"
+
+
+INSTANCE = KnownInstance(
     instance_id="a__b-1",
     repo="a/b",
     version="1",
@@ -40,8 +47,8 @@ INSTANCE = Instance(
     fail_to_pass=(),
     pass_to_pass=(),
     row={},
-    digest="row",
 )
+EDITED = Instance(**vars(INSTANCE))
 
 
 HERE = Place("docker", "sha256:1")
@@ -211,7 +218,7 @@ SUBMISSION = Submission("trial", "a", INSTANCE, 0, "attempt", "patch", HERE, 60.
         {"place": Place("docker", "sha256:1", resources=Resources(memory_gb=16))},
         {"place": Place("host")},
         {"timeout_s": 61.0},
-        {"instance": replace(INSTANCE, digest="edited")},
+        {"instance": EDITED},
         {"instance": replace(INSTANCE, demand=Demand(memory_gb=16))},
     ],
 )

@@ -1,12 +1,11 @@
-"""Parse a raw SWE-bench row into a typed instance, with every column checked."""
+"""Rows in the form of swebench 5, with every column checked."""
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from eval import harness, resources
-from eval.digests import canonical_digest
 from eval.errors import DatasetError
 from eval.types import Instance
 
@@ -26,7 +25,8 @@ _REQUIRED = (*_TEXT_COLUMNS, "version", "FAIL_TO_PASS", "PASS_TO_PASS")
 _MAY_BE_EMPTY = frozenset({"patch", "test_patch", "problem_statement", "version"})
 
 # Ids and commits become file names, image tags and arguments of git.
-_INSTANCE_ID = re.compile(r"\w[\w.-]*", re.ASCII)
+INSTANCE_ID = re.compile(r"\w[\w.-]*", re.ASCII)
+"""Pattern of an instance id."""
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
@@ -45,19 +45,13 @@ def parse(row: Any, *, where: str = "") -> Instance:
         return Instance(
             **{column: row[column] for column in _TEXT_COLUMNS},
             version=str(row["version"]),
-            fail_to_pass=_tests(row, "FAIL_TO_PASS"),
-            pass_to_pass=_tests(row, "PASS_TO_PASS"),
+            fail_to_pass=read_tests(row, "FAIL_TO_PASS"),
+            pass_to_pass=read_tests(row, "PASS_TO_PASS"),
             row=dict(row),
-            digest=row_digest(row),
             demand=resources.demand(row),
         )
     except DatasetError as error:
         raise DatasetError(f"{where}: {error}" if where else str(error)) from None
-
-
-def row_digest(row: Mapping[str, Any]) -> str:
-    """Return the SHA-256 over the row as canonical JSON: sorted keys, no spaces."""
-    return canonical_digest(dict(row), compact=True)
 
 
 def _check_columns(row: Mapping[str, Any]) -> None:
@@ -78,13 +72,7 @@ def _check_columns(row: Mapping[str, Any]) -> None:
 
 
 def _check_values(row: Mapping[str, Any]) -> None:
-    for column in _TEXT_COLUMNS:
-        if not isinstance(row[column], str):
-            raise DatasetError(f"{column} must be text, not {_kind(row[column])}")
-    if not _INSTANCE_ID.fullmatch(row["instance_id"]):
-        raise DatasetError("instance_id may hold letters, digits, '_', '.' and '-' only")
-    if not _COMMIT.fullmatch(row["base_commit"]):
-        raise DatasetError("base_commit must be a commit id in hexadecimal")
+    check_texts(row, _TEXT_COLUMNS)
     if row["eval_type"] not in harness.EVAL_TYPES:
         allowed = " or ".join(sorted(harness.EVAL_TYPES))
         raise DatasetError(f"eval_type {row['eval_type']!r} must be {allowed}")
@@ -93,6 +81,21 @@ def _check_values(row: Mapping[str, Any]) -> None:
             f"swebench {harness.version()} has no log parser {row['log_parser']!r}; "
             "correct the name or install the swebench release that has it"
         )
+
+
+def check_texts(row: Mapping[str, Any], columns: Iterable[str]) -> None:
+    """Check that columns are text, and that instance id and base commit are safe in names.
+
+    Raises:
+        DatasetError: they are not.
+    """
+    for column in columns:
+        if not isinstance(row[column], str):
+            raise DatasetError(f"{column} must be text, not {_kind(row[column])}")
+    if not INSTANCE_ID.fullmatch(row["instance_id"]):
+        raise DatasetError("instance_id may hold letters, digits, '_', '.' and '-' only")
+    if not _COMMIT.fullmatch(row["base_commit"]):
+        raise DatasetError("base_commit must be a commit id in hexadecimal")
 
 
 def _check_assets(raw: Any) -> None:
@@ -105,7 +108,12 @@ def _check_assets(raw: Any) -> None:
         raise DatasetError("image_assets are not supported; leave multimodal instances out")
 
 
-def _tests(row: Mapping[str, Any], column: str) -> tuple[str, ...]:
+def read_tests(row: Mapping[str, Any], column: str) -> tuple[str, ...]:
+    """Return the names of tests in a column.
+
+    Raises:
+        DatasetError: the column does not hold a list of names.
+    """
     value = row[column]
     try:
         names = json.loads(value) if isinstance(value, str) else value
