@@ -157,7 +157,7 @@ def _read_results(text: str) -> dict[str, str]:
 
 
 async def _read_reward(official: OfficialShell) -> float | None:
-    """Return the reward in the files of the tests, or None if there is no finite number."""
+    """Return the reward in the files of the tests, or None without a number from 0 to 1."""
     text, objects = [
         (await official.run(f"cat {file}", timeout_s=_PARSE_TIMEOUT_S, max_output_bytes=_MAX_BYTES))
         for file in REWARD_FILES

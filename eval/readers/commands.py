@@ -73,7 +73,7 @@ def parse(row: Mapping[str, Any], form: Form, *, where: str = "") -> Instance:
 
 
 def add_scripts(row: Any, file: Path) -> Any:
-    """Return a row of SWE-bench Pro with the scripts that lie beside its file.
+    """Return a row of SWE-bench Pro with the scripts that belong to its file.
 
     They are `run_scripts/INSTANCE_ID/run_script.sh` and `parser.py`, in the folder of the file or
     in one of the two above it.
@@ -218,7 +218,7 @@ def _make(
 def _write_script(
     row: Mapping[str, Any], root: str, before: Iterable[str], tests: str, *, patches_tests: bool
 ) -> str:
-    """Return an eval script. Files of the test patch win over those of the patch under test."""
+    """Return an eval script. Files of the test patch replace the same files of the patch under test."""
     start, end = harness.log_markers()
     lines = ["#!/bin/bash", f"cd {shlex.quote(root)}"]
     lines.append(f"git config --global --add safe.directory {shlex.quote(root)}")
