@@ -21,6 +21,8 @@ class Task:
     statement: str
     base_commit: str
     reference_patch: str
+    reference_script: str = ""
+    """A Bash script for `gold`, of a task without a reference patch."""
     runner: TestRunner = PYTEST
     """The test runner of the repository."""
 

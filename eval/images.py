@@ -25,6 +25,7 @@ from eval.base_image import (
 from eval.digests import canonical_digest
 from eval.errors import ImageError
 from eval.instances import task_repo
+from eval.readers import harbor
 from eval.types import Instance
 
 PARALLEL_BUILDS = 2
@@ -96,7 +97,6 @@ def build(
             log lines.
     """
     client = client or connect()
-    folders = {i.instance_id: _folder(i, repo) for i in instances}
     ensure_bases(instances, repo, client)
     with (
         tempfile.TemporaryDirectory(prefix="durabench-images-") as scratch,
@@ -104,10 +104,7 @@ def build(
     ):
         unpacked = cache or Path(scratch) / "upstream"
         local = local_images(client)
-        builds = [
-            pool.submit(_build_one, client, i, folders[i.instance_id], unpacked, local)
-            for i in instances
-        ]
+        builds = [pool.submit(_build_one, client, i, repo, unpacked, local) for i in instances]
         try:
             for finished in as_completed(builds):
                 yield finished.result()
@@ -121,7 +118,7 @@ def ensure_bases(instances: Iterable[Instance], repo: Path, client: Any) -> None
     Raises:
         ImageError: the base image is missing and cannot be built.
     """
-    dockerfiles = [_dockerfile(_folder(instance, repo)) for instance in instances]
+    dockerfiles = [_read_dockerfile(instance, repo) for instance in instances]
     if any(BASE_IMAGE in _FROM.findall(dockerfile) for dockerfile in dockerfiles):
         ensure_base(client)
 
@@ -132,7 +129,7 @@ def list_missing_bases(instances: Iterable[Instance], repo: Path, client: Any) -
     Raises:
         ImageError: a task has no readable Dockerfile, or no Docker daemon answers.
     """
-    texts = {_dockerfile(_folder(instance, repo)) for instance in instances}
+    texts = {_read_dockerfile(instance, repo) for instance in instances}
     local = local_images(client)
     if (
         any(BASE_IMAGE in _FROM.findall(text) for text in texts)
@@ -147,9 +144,10 @@ def list_missing_bases(instances: Iterable[Instance], repo: Path, client: Any) -
 
 
 def _build_one(
-    client: Any, instance: Instance, folder: Path, cache: Path, local: dict[str, str]
+    client: Any, instance: Instance, repo: Path, cache: Path, local: dict[str, str]
 ) -> BuiltImage:
     clock = time.perf_counter()
+    folder, dockerfile = _folder(instance, repo), _read_dockerfile(instance, repo)
     # The ingredients are the task's files, the commit (which stands for the content of the bundle),
     # and the images that the image is built on.
     files = {
@@ -157,7 +155,7 @@ def _build_one(
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-    bases = [local.get(canonical(name), name) for name in _FROM.findall(_dockerfile(folder))]
+    bases = [local.get(canonical(name), name) for name in _FROM.findall(dockerfile)]
     digest = canonical_digest([instance.repo, instance.base_commit, files, bases])
     if (image_id := local.get(canonical(instance.image))) is not None:
         labels = client.api.inspect_image(image_id)["Config"]["Labels"] or {}
@@ -165,7 +163,8 @@ def _build_one(
             return BuiltImage(instance.instance_id, instance.image, "current", 0.0)
     with tempfile.TemporaryDirectory(prefix="durabench-context-") as scratch:
         context = Path(scratch) / "context"
-        shutil.copytree(folder, context)
+        shutil.copytree(folder, context) if folder.is_dir() else context.mkdir()
+        (context / "Dockerfile").write_text(dockerfile, encoding="utf-8")
         if upstream.series(instance.repo) is not None:
             bundle = context / "base.bundle"
             upstream.bundle(instance.repo, instance.base_commit, bundle, cache)
@@ -176,10 +175,16 @@ def _build_one(
 
 
 def _folder(instance: Instance, repo: Path) -> Path:
+    """Return the build context of an instance. A Harbor task with an image may have none."""
+    if task := harbor.find_task(repo, instance.instance_id):
+        return task / "environment"
     return repo / "tasks" / instance.instance_id
 
 
-def _dockerfile(folder: Path) -> str:
+def _read_dockerfile(instance: Instance, repo: Path) -> str:
+    if task := harbor.find_task(repo, instance.instance_id):
+        return harbor.write_dockerfile(task)
+    folder = _folder(instance, repo)
     try:
         return (folder / "Dockerfile").read_text(encoding="utf-8")
     except OSError as error:

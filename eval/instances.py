@@ -11,7 +11,7 @@ from typing import Any
 
 from eval import reach
 from eval.errors import DatasetError
-from eval.readers import commands, read_row
+from eval.readers import commands, harbor, read_row
 from eval.types import Instance, UnusableRow
 
 BUNDLED = "bundled"
@@ -167,7 +167,16 @@ def _read_jsonl(path: Path) -> list[Any]:
     return result
 
 
+def _read_harbor_task(folder: Path) -> Any:
+    try:
+        return harbor.parse(folder)
+    except DatasetError as error:
+        return UnusableRow("", folder.name, str(error))
+
+
 def _task_repo(path: Path, split: str) -> list[Any]:
+    if tasks_of_harbor := harbor.list_tasks(path):
+        return [_read_harbor_task(folder) for folder in tasks_of_harbor]
     from swebench.task.repo import task_dirs
 
     try:
@@ -232,6 +241,8 @@ def _offline(settings: Any) -> Iterator[None]:
 def _parse(row: Any, where: str) -> Instance | UnusableRow:
     if isinstance(row, UnusableRow):
         return replace(row, where=where)
+    if isinstance(row, Instance):
+        return row
     value = row.get("instance_id") if isinstance(row, Mapping) else None
     instance_id = value if isinstance(value, str) else ""
     try:

@@ -14,10 +14,8 @@ from eval.errors import ImageError
 from eval.harness import LogReport
 from eval.official_shell import OfficialShell
 from eval.readers.commands import STREAMS
+from eval.readers.harbor import LOGS
 from eval.types import CommandOutput, Instance, OpenShell
-
-REWARD_FILES = ("/logs/verifier/reward.txt", "/logs/verifier/reward.json")
-"""The files in which the tests of a Harbor task leave their reward."""
 
 _FOLDER = "/var/tmp/.reading"  # noqa: S108 - inside our container
 _PARSE_TIMEOUT_S = 120.0
@@ -158,18 +156,23 @@ def _read_results(text: str) -> dict[str, str]:
 
 async def _read_reward(official: OfficialShell) -> float | None:
     """Return the reward in the files of the tests, or None without a number from 0 to 1."""
-    text, objects = [
-        (await official.run(f"cat {file}", timeout_s=_PARSE_TIMEOUT_S, max_output_bytes=_MAX_BYTES))
-        for file in REWARD_FILES
+    text, rewards, tests = [
+        await official.run(
+            f"cat {LOGS}/{name}", timeout_s=_PARSE_TIMEOUT_S, max_output_bytes=_MAX_BYTES
+        )
+        for name in ("reward.txt", "reward.json", "ctrf.json")
     ]
     try:
         if text.exit_code == 0:
             return _bound(float(text.output.strip()))
-        if objects.exit_code == 0:
-            rewards = json.loads(objects.output)
-            value = rewards.get("reward", next(iter(rewards.values())))
+        if rewards.exit_code == 0:
+            values = json.loads(rewards.output)
+            [value] = [values["reward"]] if "reward" in values else values.values()
             return _bound(float(value))
-    except (ValueError, TypeError, AttributeError, StopIteration, RecursionError):
+        if tests.exit_code == 0:
+            summary = json.loads(tests.output)["results"]["summary"]
+            return float(0 < summary["tests"] == summary["passed"])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return None
 

@@ -61,6 +61,10 @@ class Instance:
     """Path of the repository in the image."""
     rules: OwnRules | None = None
     """The rules of the verdict if swebench does not make it. Then `log_parser` is empty."""
+    solution: str = field(default="", repr=False)
+    """A Bash script that makes the reference change, of a task without a reference patch."""
+    timeout_s: float | None = None
+    """The limit of its tests, in seconds, if the task states one."""
 
     @cached_property
     def digest(self) -> str:

@@ -218,7 +218,7 @@ def _make(
 def _write_script(
     row: Mapping[str, Any], root: str, before: Iterable[str], tests: str, *, patches_tests: bool
 ) -> str:
-    """Return an eval script. Files of the test patch replace the same files of the patch under test."""
+    """Return an eval script. Files of the test patch replace files of the patch under test."""
     start, end = harness.log_markers()
     lines = ["#!/bin/bash", f"cd {shlex.quote(root)}"]
     lines.append(f"git config --global --add safe.directory {shlex.quote(root)}")

@@ -83,7 +83,7 @@ def submission(cell: Cell, attempt_id: str, lake: Lake) -> Submission:
         attempt_id,
         prediction["model_patch"],
         cell.place,
-        cell.experiment.evaluation_timeout_s,
+        cell.instance.timeout_s or cell.experiment.evaluation_timeout_s,
     )
 
 

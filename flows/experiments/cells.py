@@ -109,6 +109,7 @@ class Cell:
             statement=self.instance.problem_statement,
             base_commit=self.instance.base_commit,
             reference_patch=self.instance.patch,
+            reference_script=self.instance.solution,
             runner=runner_of_instance(self.instance),
         )
 
@@ -216,13 +217,19 @@ _SUBCOMMANDS = {"test", "run", "exec", "jest", "mocha", "vitest", "karma", "phpu
 
 
 def runner_of_instance(instance: Instance) -> TestRunner:
-    """Return the runner of the repository, from the script that grades the row."""
+    """Return the runner of the repository, from the script that grades the row.
+
+    Scripts of hidden tests name no runner.
+    """
+    default = runner_of(f"pytest {_PYTEST_REPORT} {{paths}}")
+    if instance.rules and instance.rules.kind in ("reward", "program"):
+        return default
     # Here-documents hold the hidden tests.
     here_document = r"<<'?(\w+)'?\n.*?^\1$"
     script = re.sub(here_document, "", instance.eval_script, flags=re.DOTALL | re.MULTILINE)
     tests = _TESTS.search(script)
     if tests is None:
-        return runner_of(f"pytest {_PYTEST_REPORT} {{paths}}")
+        return default
     exports = _EXPORT.finditer(script[: tests.start()])
     environment = tuple((match["name"], match["value"]) for match in exports)
     runners = [

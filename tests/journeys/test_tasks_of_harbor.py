@@ -1,0 +1,140 @@
+"""Task folders of Harbor: built, solved, graded by their own tests, and refused in one line."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from eval.errors import DatasetError
+from eval.readers import harbor
+from tests.journeys.command_line import Terminal
+from tests.journeys.test_rows_with_their_own_commands import read_verdicts
+
+CONFIG = """\
+schema_version = "1.1"
+[metadata]
+difficulty = "easy"
+[verifier]
+timeout_sec = 60.0
+env = { EXPECTED = "Hello, world!" }
+[agent]
+timeout_sec = 60.0
+[environment]
+cpus = 1
+memory_mb = 1024
+"""
+DOCKERFILE = "FROM durabench/base:bookworm\nWORKDIR /app\nRUN echo read me >notes.txt\n"
+TEST = """\
+#!/bin/bash
+[ "$(cat hello.txt)" = "$EXPECTED" ] && [ -f /tests/expected.txt ] && reward=1 || reward=0
+echo $reward >/logs/verifier/reward.txt
+"""
+HALF = """\
+#!/bin/bash
+echo '{"reward": 0.5, "speed": 3}' >/logs/verifier/reward.json
+"""
+CTRF = """\
+#!/bin/bash
+passed=$(grep -c Hello hello.txt)
+echo '{"results": {"summary": {"tests": 1, "passed": '${passed:-0}'}}}' >/logs/verifier/ctrf.json
+"""
+
+
+def write_task(folder: Path, test: str = TEST) -> Path:
+    """Write a task that asks for a file."""
+    for name, text in {
+        "task.toml": CONFIG,
+        "instruction.md": "Write 'Hello, world!' into hello.txt.\n",
+        "environment/Dockerfile": DOCKERFILE,
+        "solution/solve.sh": "cp /solution/answer.txt hello.txt\n",
+        "solution/answer.txt": "Hello, world!\n",
+        "tests/test.sh": test,
+        "tests/expected.txt": "Hello, world!\n",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.mark.docker
+@pytest.mark.journey("run", "images preflight")
+def test_the_reward_of_a_task_decides(tmp_path: Path) -> None:
+    """The reference script earns the reward, and nothing does not. Half a reward is not enough.
+    A task that cannot be used does not stop the others."""
+    tasks = tmp_path / "tasks"
+    for name, test in {"hello": TEST, "half": HALF, "ctrf": CTRF}.items():
+        write_task(tasks / name, test)
+    broken = write_task(tasks / "several")
+    (broken / "steps").mkdir()
+    terminal = Terminal(tmp_path)
+    arms = [{"name": name, "agent": name} for name in ("gold", "null")]
+    content = {"name": "h", "dataset": "tasks", "arms": arms, "environment": "docker"}
+    printed = terminal.durabench("run", terminal.write("h.yaml", content))
+    assert "a Harbor task with several steps is not supported: run it with Harbor" in printed
+    assert read_verdicts(terminal, "h") == {
+        ("gold", "hello"): "resolved",
+        ("gold", "half"): "unresolved",
+        ("gold", "ctrf"): "resolved",
+        ("null", "hello"): "unresolved",
+        ("null", "half"): "unresolved",
+        ("null", "ctrf"): "unresolved",
+    }
+    reasons = {row["instance_id"]: row["reason"] for row in terminal.rows("evaluations")}
+    assert reasons["half"] == "the reward is 0.5"
+    checked = terminal.durabench("images", "preflight", "--dataset", "tasks", "--id", "hello")
+    assert "passes" in checked
+
+
+REFUSED = {
+    "is not TOML": ("task.toml", "=", "has a task.toml that is not TOML"),
+    "wrong value": ("task.toml", "[verifier]\ntimeout_sec = -1", "verifier.timeout_sec"),
+    "windows": ("task.toml", "[environment]\nos = 'windows'", "needs containers of windows"),
+    "gpu": ("task.toml", "[environment]\ngpus = 1", "needs a GPU"),
+    "servers": ("task.toml", "[[environment.mcp_servers]]\nname = 'a'", "needs MCP servers"),
+    "steps": ("task.toml", "[[steps]]\nname = 'a'", "with several steps"),
+    "other image": ("task.toml", "[verifier.environment]\ncpus = 1", "another image for its tests"),
+    "secrets": ("task.toml", "[verifier]\nenv = {A = '${KEY}'}", "takes A from this machine"),
+    "memory": ("task.toml", "[environment]\nmemory = 'much'", "memory must be a positive number"),
+    "compose": ("environment/docker-compose.yaml", "", "needs several containers"),
+    "no folder": ("environment/Dockerfile", "FROM a\n", "names no working folder"),
+}
+
+
+@pytest.mark.parametrize(("file", "text", "message"), REFUSED.values(), ids=REFUSED)
+def test_a_task_that_cannot_be_used_says_why(
+    tmp_path: Path, file: str, text: str, message: str
+) -> None:
+    """One line says what the task needs."""
+    folder = write_task(tmp_path / "hello")
+    (folder / file).write_text(text)
+    with pytest.raises(DatasetError) as failure:
+        harbor.parse(folder)
+    assert str(failure.value).startswith("a Harbor task ")
+    assert message in str(failure.value)
+    assert "\n" not in str(failure.value)
+
+
+@pytest.mark.parametrize("name", ["instruction.md", "tests/test.sh", "environment/Dockerfile"])
+def test_a_task_without_a_file_says_which(tmp_path: Path, name: str) -> None:
+    """The message names the missing file."""
+    folder = write_task(tmp_path / "hello")
+    (folder / name).unlink()
+    with pytest.raises(DatasetError, match=f"{Path(name).name}"):
+        harbor.parse(folder)
+
+
+def test_links_of_a_task_are_not_followed(tmp_path: Path) -> None:
+    """A link among the tests could copy a file of this machine into a container."""
+    folder = write_task(tmp_path / "hello")
+    (folder / "tests" / "passwd").symlink_to("/etc/passwd")
+    with pytest.raises(DatasetError, match="symbolic link, passwd"):
+        harbor.parse(folder)
+
+
+def test_equal_folders_are_equal_instances(tmp_path: Path) -> None:
+    """Neither time nor place of a folder changes the digest of its task."""
+    first = write_task(tmp_path / "a" / "hello")
+    second = Path(shutil.copytree(first, tmp_path / "b" / "hello"))
+    assert harbor.parse(first).digest == harbor.parse(second).digest
+    (second / "tests" / "expected.txt").write_text("other")
+    assert harbor.parse(first).digest != harbor.parse(second).digest
