@@ -144,6 +144,10 @@ def export(
         Path | None,
         typer.Option(help="instead, write one log of Inspect, .eval or .json, for its viewer"),
     ] = None,
+    harbor: Annotated[
+        Path | None,
+        typer.Option(help="instead, write a job of Harbor to this new folder, for `harbor view`"),
+    ] = None,
     lake: LakeOption = None,
 ) -> None:
     """Write each arm's all_preds.jsonl in the format of `swebench eval`, or another format."""
@@ -157,7 +161,7 @@ def export(
         for relation, rows in exports.relations(name, duckdb, lake):
             show(f"{relation}: {plural(rows, 'row')}")
         show(f"duckdb {duckdb}")
-        if not (atif or inspect):
+        if not (atif or inspect or harbor):
             return
     if name is None:
         raise UsageError("name an experiment; only --duckdb FILE writes all of them")
@@ -166,7 +170,10 @@ def export(
     if inspect:
         samples = exports.inspect_log(name, inspect, lake)
         show(f"{inspect}: {plural(samples, 'sample')}")
-    if atif or inspect:
+    if harbor:
+        trials = exports.harbor_job(name, harbor, lake)
+        show(f"{harbor}: {plural(trials, 'trial')}")
+    if atif or inspect or harbor:
         return
 
     store = Lake.existing(lake)

@@ -93,6 +93,27 @@ def inspect_log(name: str, output: Path, lake_path: str | None) -> int:
     return len(attempts)
 
 
+def harbor_job(name: str, output: Path, lake_path: str | None) -> int:
+    """Write attempts as a job of Harbor, to a new folder. Return the number of its trials.
+
+    `name` is an experiment or a prefix of the id of an attempt, as in `trajectories`.
+
+    Raises:
+        UsageError: the experiment or attempt does not exist, or the folder has files.
+    """
+    from flows.formats import harbor_export  # the package of ATIF takes a tenth of a second
+
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise UsageError(f"{output} exists: name a new folder for the job")
+    lake = Lake.existing(lake_path)
+    attempts = list(read_attempts(lake, name))
+    if not attempts:
+        raise UsageError(f"experiment {name!r} has no attempt yet")
+    dataset = read_plan(lake, name)[1] if name in lake.experiments() else attempts[0].source
+    harbor_export.write_job(name, dataset, attempts, output)
+    return len(attempts)
+
+
 def read_plan(lake: Lake, name: str) -> tuple[tuple[str, ...], str]:
     """Return the ids of the planned instances of an experiment, and the name of its dataset."""
     from reports.relations import open_marts

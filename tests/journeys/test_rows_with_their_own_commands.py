@@ -176,10 +176,12 @@ def test_an_arm_works_where_the_publisher_has_the_repository(image: str, tmp_pat
     assert set(read_verdicts(terminal, "arms").values()) == {"resolved"}
 
 
-def read_verdicts(terminal: Terminal, experiment: str) -> dict[tuple[str, str], str]:
-    """Return the audited verdicts of an experiment, by arm and instance."""
-    read = """
-        select arm, instance_id, audited_verdict
+def read_verdicts(
+    terminal: Terminal, experiment: str, column: str = "audited_verdict"
+) -> dict[tuple[str, str], str]:
+    """Return the verdicts of an experiment, by arm and instance."""
+    read = f"""
+        select arm, instance_id, {column}
         from read_parquet(?, hive_partitioning = true) where experiment = ?
     """
     files = str(terminal.folder / "lake" / "evaluations" / "**" / "*.parquet")

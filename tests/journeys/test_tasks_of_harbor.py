@@ -57,7 +57,7 @@ def write_task(folder: Path, test: str = TEST) -> Path:
 
 
 @pytest.mark.docker
-@pytest.mark.journey("run", "images preflight")
+@pytest.mark.journey("run", "images preflight", "export", "import harbor")
 def test_the_reward_of_a_task_decides(tmp_path: Path) -> None:
     """The reference script earns the reward, and nothing does not. Half a reward is not enough.
     A task that cannot be used does not stop the others."""
@@ -81,6 +81,14 @@ def test_the_reward_of_a_task_decides(tmp_path: Path) -> None:
     }
     reasons = {row["instance_id"]: row["reason"] for row in terminal.rows("evaluations")}
     assert reasons["half"] == "the reward is 0.5"
+    terminal.durabench("export", "h", "--harbor", "job")
+    terminal.durabench("import", "harbor", "job", "--name", "again")
+    imported = read_verdicts(terminal, "again", "outcome")
+    assert {cell for cell, verdict in imported.items() if verdict == "resolved"} == {
+        ("gold-none", "hello"),
+        ("gold-none", "ctrf"),
+    }
+    assert "job exists" in terminal.durabench("export", "h", "--harbor", "job", code=2)
     checked = terminal.durabench("images", "preflight", "--dataset", "tasks", "--id", "hello")
     assert "passes" in checked
 
