@@ -11,7 +11,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -204,14 +204,16 @@ def _read_output(
     return finished.stdout.decode("utf-8", "replace").strip()
 
 
-def diff(folder: Path, base: str, head: str) -> str:
+def diff(folder: Path, base: str, head: str, paths: Sequence[str] = ()) -> str:
     """Return the difference of two commits as a patch. Bytes that are not UTF-8 are escaped.
+
+    It is limited to `paths`, if there are any.
 
     Raises:
         RepositoryError: a commit is missing.
     """
     options = ("--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-renames")
-    finished = _run(folder, ("diff", *options, base, head))
+    finished = _run(folder, ("--literal-pathspecs", "diff", *options, base, head, "--", *paths))
     if finished.returncode != 0:
         raise RepositoryError(f"git diff failed in {folder}: {base} or {head} is missing")
     return finished.stdout.decode("utf-8", "surrogateescape")
@@ -237,7 +239,8 @@ def _fetch(source: Path, commit: str, folder: Path, *options: str) -> None:
         # A reflog would name the repository that has the fix.
         git(
             folder, "-c", "core.logAllRefUpdates=false", "fetch", "--quiet", "--no-tags",
-            "--no-write-fetch-head", "--update-head-ok", str(source), f"{commit}:refs/heads/main",
+            "--no-write-fetch-head", "--update-head-ok", str(source.absolute()),
+            f"{commit}:refs/heads/main",
         )  # fmt: skip
     except RepositoryError as error:
         message = f"{source} may be damaged, remove it and it will be built again: {error}"

@@ -110,6 +110,19 @@ def parse_log(parser: str, log: str) -> dict[str, str]:
     return {name: str(status) for name, status in PARSER_REGISTRY[parser](log, None).items()}
 
 
+def read_statuses(row: dict[str, Any], log: str) -> dict[str, bool]:
+    """Return whether each test in a test log passed. A skipped test has no entry."""
+    from swebench.harness.grading import get_logs_eval
+    from swebench.harness.utils import make_test_spec
+
+    with tempfile.TemporaryDirectory(prefix="durabench-") as folder:
+        log_path = Path(folder) / "test_output.txt"
+        log_path.write_text(log, encoding="utf-8", errors="replace")
+        statuses, _ = get_logs_eval(make_test_spec(row), str(log_path))
+    results = [Result(0, test, status) for test, status in statuses.items()]
+    return {each.test: each.has_passed for each in results if each.has_passed or each.has_failed}
+
+
 def log_markers() -> tuple[str, str]:
     """Return the texts that eval scripts print before and after the tests."""
     return _LOG_MARKERS

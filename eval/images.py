@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from eval import upstream
+from eval import git, upstream
 from eval.base_image import (
     BASE_DOCKERFILE,
     BASE_IMAGE,
@@ -27,6 +27,9 @@ from eval.errors import ImageError
 from eval.instances import task_repo
 from eval.readers import harbor
 from eval.types import Instance
+
+REPOSITORY = "repository.bundle"
+"""File of a task repo with the history of all its tasks, as a git bundle."""
 
 PARALLEL_BUILDS = 2
 """A build is a short burst of disk and CPU on a single daemon. More builds at once gain nothing."""
@@ -88,8 +91,9 @@ def build(
 ) -> Iterator[BuiltImage]:
     """Build the images of a task repo's instances. Yield each image as it becomes ready.
 
-    The build context is a copy of the task's folder. A bundled package gets its history up to the
-    base commit as `base.bundle`, and `cache` is for unpacked repositories. An image that carries
+    The build context is a copy of the task's folder. The history up to the base commit is added as
+    `base.bundle`, if the package is bundled or the task repo has a `repository.bundle`. `cache` is
+    for unpacked repositories. An image that carries
     the digest of the same ingredients is not rebuilt.
 
     Raises:
@@ -168,6 +172,8 @@ def _build_one(
         if upstream.series(instance.repo) is not None:
             bundle = context / "base.bundle"
             upstream.bundle(instance.repo, instance.base_commit, bundle, cache)
+        elif (whole := folder.parents[1] / REPOSITORY).is_file():
+            git.pack(whole, instance.base_commit, context / "base.bundle")
         labels = {LABEL: "instance", DIGEST_LABEL: digest}
         build_image(client, context, instance.image, labels)
     duration_s = time.perf_counter() - clock

@@ -207,10 +207,7 @@ def ensure(client: Any, mirror: Path, commit: str, made_by: ImageRecipe) -> str:
                 base = made_by.base or _build_declared(
                     client, mirror, commit, made_by, Path(folder) / "own"
                 )
-                text = _DOCKERFILE.format(base=base, name=git.NAME, email=git.EMAIL)
-                if made_by.install:
-                    words = ["bash", "-c", _INSTALL, "bash", made_by.install]
-                    text += f"RUN {json.dumps(words)}\n{_HIDE_INSTALLATION}"
+                text = write_dockerfile(base, made_by.install)
             (context / "Dockerfile").write_text(text, encoding="utf-8")
             labels = {LABEL: "job", DIGEST_LABEL: name.rpartition(":")[2]}
             build_image(client, context, name, labels, is_foreign=True)
@@ -218,6 +215,20 @@ def ensure(client: Any, mirror: Path, commit: str, made_by: ImageRecipe) -> str:
     if image_id is None:
         raise ImageError(f"the image {name} was built, and another program removed it at once")
     return image_id
+
+
+def write_dockerfile(base: str, install: str | None) -> str:
+    """Return the Dockerfile of a commit, whose history is `base.bundle` in the context."""
+    text = _DOCKERFILE.format(base=base, name=git.NAME, email=git.EMAIL)
+    if install:
+        words = ["bash", "-c", _INSTALL, "bash", install]
+        text += f"RUN {json.dumps(words)}\n{_HIDE_INSTALLATION}"
+    return text
+
+
+def own_image(commit: str, made_by: ImageRecipe) -> str:
+    """Return the name of the image of the repository's own Dockerfile."""
+    return f"{name_of(commit, made_by)}-own"
 
 
 def _check_size(mirror: Path, commit: str) -> None:
@@ -248,7 +259,7 @@ def _build_declared(
         )
     if (context / _IGNORED).is_symlink():  # Docker's client would read what it leads to
         raise ImageError(f"{_IGNORED} of the repository is a link: name an image with --image")
-    name = f"{name_of(commit, made_by)}-own"
+    name = own_image(commit, made_by)
     if dockerfile.is_relative_to(context):
         dockerfile = dockerfile.relative_to(context)
     build_image(client, context, name, {LABEL: "job"}, dockerfile=str(dockerfile), is_foreign=True)

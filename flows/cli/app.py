@@ -79,7 +79,7 @@ GROUPS: Mapping[str, Sequence[Callable[..., None] | typer.Typer | str]] = {
         attempts.fork,
     ),
     "Talk to an agent": ("chat:chat", "chat:send", "chat:end", "chat:approve"),
-    "Work on a repository": ("job:jobs", "job:job_app", "pipeline:pipeline_app"),
+    "Work on a repository": ("job:jobs", "job:job_app", "pipeline:pipeline_app", "mine:mine"),
     "Operate": (
         operate.setup,
         operate.serve_flows,

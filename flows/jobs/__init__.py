@@ -11,5 +11,6 @@ commits, publishing  commits of patches; branch and pull request, each at most o
 forge                issues and pull requests
 approving            approval of a patch that waits
 flow_runs, deployed  flow runs, and deployed pipelines, on a Prefect server
+mining/              tasks from the merged changes of a repository
 service/, cli/       `durabench serve`, and the commands
 """
