@@ -28,7 +28,7 @@ _NAMES: Mapping[Form, str] = {
     "pro": "SWE-bench Pro",
 }
 _COLUMNS: Mapping[Form, frozenset[str]] = {
-    "live": frozenset({"test_cmds", "log_parser"}),
+    "live": frozenset({"test_cmds", "print_cmds", "rebuild_cmds"}),
     "rebench": frozenset({"image_name", "install_config"}),
     "pro": frozenset({"before_repo_set_cmd", "selected_test_files_to_run"}),
 }

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from textwrap import wrap
 
 from rich.cells import cell_len
 
@@ -160,11 +161,13 @@ def _print_cells(cells: Sequence[CellStatus]) -> None:
     if max(map(cell_len, wide)) <= width:
         _print_lines(wide)
         return
-    below = ID_CHARACTERS + 2
+    below = " " * (ID_CHARACTERS + 2)
     head_line, *row_lines = columns([head, *rows], right=(2, 3))
     _print_lines([head_line])
     for line, cell in zip(row_lines, cells, strict=True):
-        _print_lines([line, *(" " * below + detail for detail in _details(cell))])
+        _print_lines([line])
+        for detail in _details(cell):
+            _print_lines(wrap(detail, width, initial_indent=below, subsequent_indent=below))
 
 
 def _details(cell: CellStatus) -> list[str]:

@@ -20,7 +20,7 @@ from flows.storage.journals import blobs, existing_journal
 from flows.storage.lake import Lake, Row
 from flows.storage.outputs import describe_output
 from reports.format import plural
-from reports.steps import DiagnosisPart, GraphStep, Insight, describe_flaws
+from reports.steps import DiagnosisPart, GraphStep, Insight, describe_flaws, list_remedies
 
 _NAMED = 5
 """Tests, files and steps that one line names."""
@@ -171,6 +171,7 @@ def _describe_failure(subject: Subject) -> DiagnosisPart:
         lines.append(f"The attempt ended as {row['outcome']}{detail}.")
         if flaws := describe_flaws(row):
             lines.append(f"Its model: {flaws}.")
+        lines += list_remedies(row)
     return DiagnosisPart("Failures", tuple(lines))
 
 

@@ -91,7 +91,7 @@ _passed = dict[_Question, Finding]()
 async def refuse_unusable_models(experiment: Experiment, cells: Sequence[Cell]) -> None:
     """Check and ask the models of the arms of cells, which are about to be solved here.
 
-    Notes are printed, once for each command.
+    What is found is printed, once for each command.
 
     Raises:
         UsageError: a model cannot be used. A line for each reason names its arms and the remedy.
@@ -99,7 +99,7 @@ async def refuse_unusable_models(experiment: Experiment, cells: Sequence[Cell]) 
     names = {cell.arm.name for cell in cells}
     arms = [arm for arm in experiment.arms if arm.name in names]
     found = await ask_models(experiment, arms)
-    for line in join_arms((each.what, arm) for each, arm in found if each.level == "note"):
+    for line in join_arms((each.what, arm) for each, arm in found if each.level != "problem"):
         say_once(line)
     if problems := join_arms((each.what, arm) for each, arm in found if each.level == "problem"):
         raise UsageError(*problems)

@@ -24,6 +24,7 @@ INTERVAL_S = 5.0
 It is for people, so more updates would only load the server.
 """
 
+_MINUTE_S = 60.0
 
 QUIET_S, LONGEST_QUIET_S = 60.0, 600.0
 """A run that prints nothing for so long says that it is alive, then twice as late each time."""
@@ -88,5 +89,7 @@ def _describe_work(journal: Journal, experiment: str) -> str:
         if attempt.open_call_at is not None
     ]
     if waits:
-        line += f"; the model has worked for {max(waits) / 60:.0f} min on a call"
+        seconds = max(waits)
+        time = f"{seconds:.0f} s" if seconds < _MINUTE_S else f"{seconds / _MINUTE_S:.0f} min"
+        line += f"; the model has worked for {time} on a call"
     return line

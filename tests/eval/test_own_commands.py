@@ -36,7 +36,11 @@ def kinds(make_row: MakeRow) -> dict[str, Row]:
 
 
 REFUSED: list[tuple[str, Row, str]] = [
-    ("live", {"test_cmds": None}, "a SWE-bench-Live row needs commands in test_cmds"),
+    (
+        "live",
+        {"test_cmds": None, "rebuild_cmds": []},
+        "a SWE-bench-Live row needs commands in test_cmds",
+    ),
     ("live", {"test_cmds": [" "]}, "has no command in test_cmds"),
     ("live", {"test_cmds": [3]}, "needs commands in test_cmds"),
     ("live", {"log_parser": "parse_log_of_mine"}, "put its source, a function parser(log)"),
