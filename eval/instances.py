@@ -177,6 +177,8 @@ def _read_harbor_task(folder: Path) -> Any:
 def _task_repo(path: Path, split: str) -> list[Any]:
     if tasks_of_harbor := harbor.list_tasks(path):
         return [_read_harbor_task(folder) for folder in tasks_of_harbor]
+    if not (path / "tasks").is_dir():
+        raise DatasetError(f"{path}: {_explain_folder(path)}")
     from swebench.task.repo import task_dirs
 
     try:
@@ -194,6 +196,16 @@ def _task_repo(path: Path, split: str) -> list[Any]:
     return [
         task for task in tasks if isinstance(task, UnusableRow) or str(task.get("split")) == split
     ]
+
+
+def _explain_folder(path: Path) -> str:
+    """Return why a folder is no dataset, and what to do."""
+    if (path / "result.json").is_file() or any(path.glob("*/result.json")):
+        return "these are results of Harbor, not tasks: `durabench compare` takes them"
+    deeper = next(path.glob(f"*/*/{harbor.CONFIG}"), None)
+    if deeper is not None:
+        return f"no task is in it: name {deeper.parents[1]}, where the folders are tasks of Harbor"
+    return "no task is in it, neither of Harbor (task.toml) nor of swebench 5 (tasks/)"
 
 
 def _task(folder: Path) -> Any:

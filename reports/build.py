@@ -177,6 +177,9 @@ def _read_source(connection: DuckDBPyConnection, experiment: str) -> Provenance:
         environment=row["environment"],
         resources=tuple(ContainerResources(**limits) for limits in resources),
         unequal_resources=len(read_rows(connection, "from marts.unequal_resources")),
+        flaky=tuple(
+            row["instance_id"] for row in read_rows(connection, "from marts.flaky_instances")
+        ),
         plan=plan,
         later_plans=later_plans,
         first_attempt=row["first_attempt_utc"],

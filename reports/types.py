@@ -453,6 +453,8 @@ class Provenance:
     Empty without containers."""
     unequal_resources: int
     """Instances whose attempts, or whose gradings, had different limits."""
+    flaky: tuple[str, ...]
+    """Instances whose reference patch is resolved in some repeats only."""
     plan: AnalysisPlan
     """The plan declared before the first result. Nothing else counts as declared."""
     later_plans: tuple[AnalysisPlan, ...]

@@ -124,7 +124,7 @@ def _parse_rebench(row: Mapping[str, Any]) -> Instance:
     if not isinstance(config, Mapping):
         raise DatasetError("without install_config has no commands: use its full dataset")
     if not row.get("image_name"):
-        raise DatasetError("without image_name has no image: use its full dataset")
+        raise DatasetError("without image_name has no image: only V2 names it")
     commands = _read_commands(config, "test_cmd")
     # The publisher runs several commands until one fails.
     tests = commands[0] if len(commands) == 1 else "\n".join(["(", "set -e", *commands, ")"])

@@ -62,6 +62,14 @@ def _check_columns(row: Mapping[str, Any]) -> None:
     ]
     if not missing:
         return
+    if row.get("model_patch") is not None:
+        raise DatasetError("this is a prediction, not a task: `durabench grade` takes such a file")
+    if len(missing) > len(_REQUIRED) / 2:
+        raise DatasetError(
+            "this is no task of a known form: not of swebench 5 (image, eval_script, ...), "
+            "SWE-bench-Live (test_cmds), SWE-rebench V2 (install_config) or SWE-bench Pro "
+            "(before_repo_set_cmd)"
+        )
     advice = "every row needs these columns"
     if set(missing) & set(SWEBENCH_5_COLUMNS):
         advice = (

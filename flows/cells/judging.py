@@ -190,7 +190,7 @@ async def _in_fresh_workspace(
 
     def is_resolved() -> bool:
         """Return True if the lake has such a verdict on the reference patch at the same place."""
-        where = _find(replace(submission, patch=instance.patch), lake, twice=False)
+        where = _find(replace(submission, patch=instance.patch, grading=0), lake, twice=False)
         return where is not None and lake.read("evaluations", *where)[0]["resolved"]
 
     is_reference_resolved = await asyncio.to_thread(is_resolved)

@@ -84,6 +84,7 @@ def submission(cell: Cell, attempt_id: str, lake: Lake) -> Submission:
         prediction["model_patch"],
         cell.place,
         cell.instance.timeout_s or cell.experiment.evaluation_timeout_s,
+        cell.repeat if cell.arm.agent == "gold" else 0,
     )
 
 

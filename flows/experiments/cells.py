@@ -132,6 +132,8 @@ class Submission:
     place: Place
     timeout_s: float
     """Seconds for the evaluation script."""
+    grading: int = 0
+    """Number of the grading of a reference patch, which is graded anew in each repeat."""
 
     def at(self, place: Place) -> "Submission":
         """Return the same patch with another place."""
@@ -145,7 +147,7 @@ class Submission:
         all experiments of the lake.
         """
         place = self.place
-        return grading_key(
+        key = grading_key(
             self.instance,
             place.image_digest or "",
             self.patch,
@@ -153,6 +155,7 @@ class Submission:
             f"{place.environment} with network" if place.network else place.environment,
             resources.in_key(place.limits(self.instance)),
         )
+        return canonical_digest({"verdict": key, "grading": self.grading}) if self.grading else key
 
     @cached_property
     def audit_key(self) -> str:

@@ -75,6 +75,12 @@ def _check_setting(source: Provenance, arms: tuple[ArmSummary, ...]) -> Iterator
             "This report measures harnesses on a simulated model, not models "
             f"({list_arms(simulated)}).",
         )
+    if source.flaky:
+        yield Note(
+            "warning",
+            f"The tests of {some(source.flaky)} are flaky: the reference patch is resolved in some "
+            "repeats only. Leave such instances out, or judge no arm by them.",
+        )
     if on_host := [arm.name for arm in arms if arm.on_host]:
         yield Note("warning", f"Host workspaces: no isolation ({list_arms(on_host)}).")
     if source.unequal_resources:
