@@ -199,7 +199,7 @@ def _task_repo(path: Path, split: str) -> list[Any]:
 
 
 def _explain_folder(path: Path) -> str:
-    """Return why a folder is no dataset, and what to do."""
+    """Return the reason why a folder cannot be a dataset, and a remedy."""
     if (path / "result.json").is_file() or any(path.glob("*/result.json")):
         return "these are results of Harbor, not tasks: `durabench compare` takes them"
     deeper = next(path.glob(f"*/*/{harbor.CONFIG}"), None)

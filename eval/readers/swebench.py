@@ -27,6 +27,9 @@ _MAY_BE_EMPTY = frozenset({"patch", "test_patch", "problem_statement", "version"
 # Ids and commits become file names, image tags and arguments of git.
 INSTANCE_ID = re.compile(r"\w[\w.-]*", re.ASCII)
 """Pattern of an instance id."""
+_IMAGE_OR_LINK = re.compile(r"!\[[^\]]*\]\([^)]*\)|<img\b[^>]*>|https?://\S+", re.IGNORECASE)
+_FEWEST_WORDS = 20
+"""Words of a statement without its images that can describe a task."""
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
@@ -41,7 +44,7 @@ def parse(row: Any, *, where: str = "") -> Instance:
             raise DatasetError(f"a row must be an object with columns, not {_kind(row)}")
         _check_columns(row)
         _check_values(row)
-        _check_assets(row.get("image_assets"))
+        _check_assets(row)
         return Instance(
             **{column: row[column] for column in _TEXT_COLUMNS},
             version=str(row["version"]),
@@ -66,7 +69,7 @@ def _check_columns(row: Mapping[str, Any]) -> None:
         raise DatasetError("this is a prediction, not a task: `durabench grade` takes such a file")
     if len(missing) > len(_REQUIRED) / 2:
         raise DatasetError(
-            "this is no task of a known form: not of swebench 5 (image, eval_script, ...), "
+            "the row has no known form: not of swebench 5 (image, eval_script, ...), "
             "SWE-bench-Live (test_cmds), SWE-rebench V2 (install_config) or SWE-bench Pro "
             "(before_repo_set_cmd)"
         )
@@ -106,14 +109,22 @@ def check_texts(row: Mapping[str, Any], columns: Iterable[str]) -> None:
         raise DatasetError("base_commit must be a commit id in hexadecimal")
 
 
-def _check_assets(raw: Any) -> None:
-    """Reject rows whose tests need binary files, which no text patch can carry."""
+def _check_assets(row: Mapping[str, Any]) -> None:
+    """Reject rows whose tests need binary files, and rows whose statement is little but images.
+
+    No text patch can carry the files, and arms read text only.
+    """
+    raw = row.get("image_assets")
     try:
         declared = json.loads(raw) if isinstance(raw, str) and raw else raw or {}
     except ValueError:
         raise DatasetError("image_assets is not JSON") from None
     if isinstance(declared, Mapping) and (declared.get("test_patch") or declared.get("patch")):
         raise DatasetError("image_assets are not supported; leave multimodal instances out")
+    if isinstance(declared, Mapping) and declared.get("problem_statement"):
+        text = _IMAGE_OR_LINK.sub(" ", row["problem_statement"])
+        if len(text.split()) < _FEWEST_WORDS:
+            raise DatasetError("the statement is little but images, and arms read text only")
 
 
 def read_tests(row: Mapping[str, Any], column: str) -> tuple[str, ...]:

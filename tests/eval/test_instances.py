@@ -100,6 +100,13 @@ def test_rows_older_than_swebench_5_are_refused(tmp_path: Path, make_row: MakeRo
         ({"image": ""}, "no value for image"),
         ({"image_assets": '{"test_patch": [{"path": "a.png"}]}'}, "image_assets are not supported"),
         ({"image_assets": "{"}, "image_assets is not JSON"),
+        (
+            {
+                "image_assets": '{"problem_statement": ["a.png"]}',
+                "problem_statement": "As you see:\n![shot](a.png)\n<img src='b.png'>",
+            },
+            "the statement is little but images",
+        ),
     ],
 )
 def test_an_unusable_value_is_named_with_its_row(
