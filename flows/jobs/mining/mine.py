@@ -23,13 +23,12 @@ from eval.readers import swebench
 from eval.repositories import CommitFiles, RepositorySource
 from eval.types import Instance
 from flows.display.errors import UsageError
-from flows.display.terminal import say, say_once
+from flows.display.terminal import say
 from flows.experiments.cells import Place
-from flows.jobs import forge
 from flows.jobs.mining import commands
 from flows.jobs.mining.candidates import TestedChange, find_candidate, read_changes
 from flows.jobs.mining.dataset import MinedDataset, Tried, write_script
-from flows.jobs.mining.statements import Statement, pull_request_of, write_statement
+from flows.jobs.mining.statements import Statement, read_text, write_statement
 from flows.jobs.mining.validation import Dropped, find_tests, refuse_leaks
 from flows.jobs.request import access_to
 from flows.jobs.request import forge as forge_address
@@ -265,22 +264,10 @@ class _Mine:
             raise Dropped(_UNBUILDABLE) from None
         return image_id, is_new
 
-    def _write_statement(self, candidate: TestedChange, draft: Instance) -> Statement:
-        message = candidate.change.message
-        text = self._read_pull_request(pull_request_of(message)) or message
+    def _write_statement(self, tested: TestedChange, draft: Instance) -> Statement:
+        text = read_text(tested.change.message, self._web)
         arguments = (draft.patch, draft.test_patch, self._mirror, draft.base_commit)
         return write_statement(text, *arguments)
-
-    def _read_pull_request(self, number: int | None) -> str:
-        """Return title and text of a pull request; '' if the forge does not have it for us."""
-        if number is None or self._web is None or not access_to(self._web).token:
-            return ""
-        try:
-            title, text = forge.read_issue(replace(self._web, issue=number))
-        except DatasetError as error:
-            say_once(f"the commit's message is the statement: {error}")
-            return ""
-        return f"{title}\n\n{text}"
 
     def _count(self, tried: Tried) -> None:
         funnel = self._funnel

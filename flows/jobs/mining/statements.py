@@ -7,10 +7,15 @@ the task cannot be solved without it.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from eval import git, patches
+from eval.errors import DatasetError
+from eval.repositories import RepositorySource
+from flows.display.terminal import say_once
+from flows.jobs import forge
+from flows.jobs.request import access_to
 
 _TRAILER = re.compile(r"^[A-Z][A-Za-z]*-[A-Za-z-]+: .+$|^\(cherry picked from commit .*\)$")
 _MERGE = re.compile(r"^Merge (?:pull request #\d+ from|branch|remote-tracking branch) .*$")
@@ -36,11 +41,24 @@ class Statement:
     """Why it may not be enough, in one line; '' if it may."""
 
 
-def pull_request_of(message: str) -> int | None:
-    """Return the number of the pull request that a message of a merge names."""
-    first = message.strip().partition("\n")[0]
-    match = _NUMBER.search(first)
-    return int(match[1] or match[2]) if match else None
+def read_text(message: str, source: RepositorySource | None) -> str:
+    """Return title and text of the pull request that a message names, or else the message.
+
+    The forge is only asked with a token. `source` is the repository there, if it has one.
+
+    Raises:
+        InfrastructureError: the forge does not answer.
+        UsageError: it refuses the token.
+    """
+    number = _NUMBER.search(message.strip().partition("\n")[0])
+    if number is None or source is None or not access_to(source).token:
+        return message
+    try:
+        title, text = forge.read_issue(replace(source, issue=int(number[1] or number[2])))
+    except DatasetError as error:
+        say_once(f"the message of the commit is the statement: {error}")
+        return message
+    return f"{title}\n\n{text}"
 
 
 def write_statement(text: str, patch: str, test_patch: str, mirror: Path, base: str) -> Statement:
@@ -62,8 +80,9 @@ def write_statement(text: str, patch: str, test_patch: str, mirror: Path, base: 
 
 def _without_quotes(lines: Iterable[str], secret: set[str]) -> list[str]:
     """Return the lines without merges, trailers, and parts of the patch."""
-    left, is_diff = [], False
-    for number, line in enumerate(lines):
+    left: list[str] = []
+    is_diff = False
+    for line in lines:
         plain = line.strip()
         if is_diff or _FENCE.match(line):
             is_diff = not (is_diff and _END_OF_FENCE.match(line))
@@ -72,7 +91,7 @@ def _without_quotes(lines: Iterable[str], secret: set[str]) -> list[str]:
             continue
         if plain in secret or plain.lstrip("+-> `").rstrip("`") in secret:
             continue
-        left.append(re.sub(r"\s*\(#\d+\)\s*$", "", line) if number == 0 else line)
+        left.append(line if any(left) else re.sub(r"\s*\(#\d+\)\s*$", "", line))
     return left
 
 

@@ -109,4 +109,15 @@ async def _run(draft: Instance, patch: str, place: Place) -> Results:
         raise Dropped("its patch does not apply")
     if graded.outcome == "timeout":
         raise Dropped(f"its tests take longer than {TIMEOUT_S / 60:.0f} minutes")
-    return harness.read_statuses(draft.row, graded.log)
+    results = harness.read_statuses(draft.row, graded.log)
+    if patch and not results:
+        raise Dropped(f"no test has a result after the change ({_read_last_line(graded.log)})")
+    return results
+
+
+def _read_last_line(log: str) -> str:
+    """Return the last line of the tests in a log, which often has the cause."""
+    start, end = harness.log_markers()
+    lines = log.partition(start)[2].partition(end)[0].splitlines()
+    lines = [line.strip() for line in lines if line.strip() and not line.startswith("+ ")]
+    return lines[-1][:100] if lines else "the test files of the change do not apply"
