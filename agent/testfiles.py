@@ -49,7 +49,7 @@ ROOT_FILES = (*_PYTEST_FILES, "package.json")
 _SCRIPT_FILES = re.compile(
     r"package\.json|(jest|vitest|vite)\.config\.([cm]?[jt]s|json)|\.mocharc\.(c?js|jsonc?|ya?ml)"
 )
-_SCRIPT_RUNNER = re.compile(r"\b(jest|mocha)\b")
+_SCRIPT_RUNNER = re.compile(r"\b(jest|mocha|node(?= [^&|;]*--test\b))\b")
 
 _PYTHON = ("test_*.py", "*_test.py", "test.py", "tests.py")
 _NOT_ENTERED = (
@@ -67,6 +67,12 @@ _SCRIPTS = ("**/*.{test,spec,cy}.?(c|m)[jt]s?(x)",)
 _OF_RUNNERS = {
     "jest": (*_SCRIPTS, "**/__tests__/**/*.?(c|m)[jt]s?(x)"),
     "mocha": (*_SCRIPTS, "test/*.{js,cjs,mjs}"),
+    "node": (
+        "**/*{.,-,_}test.?(c|m)[jt]s",
+        "**/test-*.?(c|m)[jt]s",
+        "**/test.?(c|m)[jt]s",
+        "**/test/**/*.?(c|m)[jt]s",
+    ),
 }
 
 _NAMED = re.compile(

@@ -45,7 +45,7 @@ class BaseRun:
         run = self.run
         if self.is_late or run.problem:
             return False
-        names_tests = run.observed or run.passed or run.failed or run.errors
+        names_tests = run.observed or run.reported or run.passed or run.failed or run.errors
         return bool(run.passed if names_tests else run.exit_code == 0)
 
 

@@ -87,6 +87,7 @@ def merge_runs(runs: Sequence[TestRun]) -> TestRun:
         reports={name: report for run in runs for name, report in run.reports.items()},
         problem=next((run.problem for run in runs if run.problem), ""),
         observed=all(run.observed for run in runs),
+        reported=all(run.reported for run in runs),
     )
 
 

@@ -5,8 +5,7 @@ files       the files that detection reads
 python      Python: pytest, unittest, Django, tox
 node        Node.js: package managers by lock file, test runners by script
 others      Go, Rust and make
-suites      a test command, and the format of its results
-results     parsers of these formats
+suites      a test command, and the source of its results
 running     a suite run in a workspace
 """
 

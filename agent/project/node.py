@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent.project.files import Files
-from agent.project.suites import REPORT, Format, Parts, Suite
+from agent.project.suites import Parts, Suite
+from agent.runners import Format, get_arguments
 
 _LOCKS = {
     "pnpm-lock.yaml": ("pnpm", "pnpm install --frozen-lockfile"),
@@ -79,15 +80,14 @@ def _suite(manager: str, script: str) -> Suite | None:
 def _reporting(program: re.Match[str]) -> tuple[str, Format] | None:
     """Return the options that write a report, and its format; None if there are none."""
     match program["name"]:
-        case "jest":
-            return f'--ci --json --outputFile="{REPORT}"', "jest"
+        case "jest" | "mocha" as name:
+            return get_arguments(name), "jest" if name == "jest" else "mocha"
         case "vitest":
-            run = "" if " run" in program["rest"] else "--run "
-            return f'{run}--reporter=json --outputFile="{REPORT}"', "jest"
-        case "mocha":
-            return f'--reporter json --reporter-option output="{REPORT}"', "mocha"
+            arguments = get_arguments("vitest")
+            has_run = " run" in program["rest"]
+            return arguments.removeprefix("--run ") if has_run else arguments, "jest"
         case "node" if re.search(r"--test\b", program["rest"]):
-            return f"--test-reporter=tap --test-reporter-destination={REPORT}", "tap"
+            return get_arguments("node --test"), "tap"
         case _:
             return None
 

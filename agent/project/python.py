@@ -43,7 +43,7 @@ _LOCKED = f"{_PIP} uv && uv export -q --frozen --no-hashes %s -o {_LOCKED_FILE[3
 PYTEST = Suite("pytest", "python -m pytest -q -rfE -p no:cacheprovider", "observed")
 UNITTEST = Suite("unittest", "python -m unittest -v", "observed")
 DJANGO_ITSELF = Suite("Django's runtests.py", "python tests/runtests.py", "observed")
-DJANGO = Suite("Django", "python manage.py test -v 2 --noinput", "unittest")
+DJANGO = Suite("Django", "python manage.py test -v 2 --noinput", "unittest text")
 TOX = Suite("tox", "tox -q --skip-missing-interpreters true", "exit code")
 
 

@@ -3,22 +3,20 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from agent.runners import TestRunner, runner_of
+from agent.runners import Format, TestRunner, find_reporter, runner_of
 
-Format = Literal["observed", "unittest", "go", "cargo", "jest", "mocha", "tap", "exit code"]
+Results = Literal["observed", "exit code"] | Format
 """The source of the results.
 
-`observed`: the harness observes the runner, so that code under test cannot write results.
-`unittest`: text of Python's unittest with `-v`, as Django prints it. `go`: the events of `go test
--json`. `cargo`: text of `cargo test`. `jest`: JSON of jest or vitest. `mocha`: its JSON. `tap`: the
-Test Anything Protocol. `exit code`: no single test is known.
+`observed`: the harness observes the runner, so that code under test cannot write results. `exit
+code`: no single test is known. Otherwise the format of the runner's report.
 """
 
 _NAMED = "command"
 """The name of a suite that a user named. Its command may choose tests, so it takes no others."""
 
-REPORT = "$durabench_report"
-"""The place in a command for the path of the file to which the runner writes its results."""
+_TAKE_FILES = ("go test", "cargo test")
+"""Their detected commands are of the program itself. Scripts of packages may name tests already."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +27,17 @@ class Suite:
     """The test program, such as pytest."""
     command: str
     """A shell command that runs every test in the root of the repository."""
-    results: Format
+    results: Results
 
     @property
     def runner(self) -> TestRunner:
-        """The runner of single test files. Without observation, the command runs all tests."""
-        if self.results == "observed" and self.name != _NAMED:
-            return self.observed
-        nowhere = f"{REPORT.removeprefix('$')}=/dev/null; " if self.writes_a_report else ""
-        return TestRunner(f"{nowhere}{self.command}")
+        """The runner of single test files, or of all tests where the command takes no files."""
+        if self.results == "observed":
+            return self.observed if self.name != _NAMED else TestRunner(self.command)
+        reporter = find_reporter(self.command)
+        if reporter and reporter.name in _TAKE_FILES:
+            return runner_of(f"{self.command.removesuffix(' ./...')} {{paths}}")
+        return self.whole
 
     @property
     def observed(self) -> TestRunner:
@@ -45,9 +45,13 @@ class Suite:
         return runner_of(f"{self.command} {{paths}}")
 
     @property
-    def writes_a_report(self) -> bool:
-        """True if the results are in a file and not in the output."""
-        return REPORT in self.command
+    def whole(self) -> TestRunner:
+        """The runner of all tests."""
+        if self.results == "observed":
+            return self.observed
+        if self.results == "exit code":
+            return TestRunner(self.command)
+        return TestRunner(self.command, self.results, "none")
 
 
 def custom(command: str) -> Suite:

@@ -15,10 +15,17 @@ that results do not come from text that the code under test can print:
 The limits: the observer shares a process with the code under test. Code that is written against
 this harness, and searches the memory of the interpreter for the observer's closures, can still
 forge records. So can code that makes tests meaningless without touching the runner, such as an
-`__eq__` that is always true. Runners with the adapter `summary` have no channel: their text and
-their exit code are all there is, and both must say that tests pass.
+`__eq__` that is always true.
+
+`reporters` are other runners, which write a report that `reports` parses. Code under test could
+forge it, so their results are called reported and not observed. Its names and the exit code must
+agree. Runners with the adapter `summary` have neither: their text and their exit code are all there
+is, and both must say that tests pass.
 """
 
+from agent.runners.reporters import REPORT, collect_report, find_reporter, get_arguments
+from agent.runners.reports import Format, NamesByResult
+from agent.runners.reports import read as read_report
 from agent.runners.runner import (
     PYTEST,
     ObservedResults,
@@ -31,10 +38,17 @@ from agent.runners.runner import (
 
 __all__ = [
     "PYTEST",
+    "REPORT",
+    "Format",
+    "NamesByResult",
     "ObservedResults",
     "TestOutcome",
     "TestResult",
     "TestRunner",
+    "collect_report",
+    "find_reporter",
+    "get_arguments",
     "prepare",
+    "read_report",
     "runner_of",
 ]

@@ -16,22 +16,28 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-Adapter = Literal["pytest", "unittest", "sympy", "summary"]
-"""The observer of the tests within the runner's process.
+from agent.runners.reporters import PathStyle, find_reporter
+from agent.runners.reports import FORMATS, Format
 
-`summary` observes nothing: it runs any shell command and reads its text and exit code.
+Adapter = Literal["pytest", "unittest", "sympy", "summary"] | Format
+"""The observer of the tests within the runner's process, or the format of the runner's report.
+
+`summary` is neither: it runs any shell command and reads its text and exit code.
 """
-
-PathStyle = Literal["files", "django", "modules"]
-"""The names of test files in a command: by path, by the label of Django's runner, by module."""
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _PLACEHOLDER = "{paths}"
 _DJANGO_RUNNER = "runtests.py"
 _DJANGO_FOLDER = "tests/"
+_SUFFIXES = {
+    "packages": ("_test.go",),
+    "classes": (".java", ".kt", ".groovy", ".scala"),
+    "filters": (".java", ".kt", ".groovy", ".scala"),
+}
+_CARGO_TARGET = re.compile(r"(?:.*/)?tests/(?P<name>[^/]+?)(?:/main)?\.rs")
 # Of a shell command with these, the program that runs the tests is unknown.
 _SHELL_SYNTAX = re.compile(r"[;&|<>()$`\n*?\\]|#")
 
@@ -54,16 +60,35 @@ class TestRunner:
         """True if single tests can be named. Otherwise every run is of all tests."""
         return _PLACEHOLDER in self.command
 
+    @property
+    def report(self) -> Format | None:
+        """The format of the report that the runner writes, None if it writes none."""
+        return self.adapter if self.adapter in FORMATS else None
+
     def shell_command(self, paths: Sequence[str]) -> str:
         """Return the command for test files, folders or ids, relative to the root."""
         assignments = [f"{name}={shlex.quote(value)}" for name, value in self.environment]
-        tests = shlex.join(self.names(paths))
+        match self.path_style:
+            case "packages":
+                tests = _select_go_tests(paths)
+            case "targets":
+                tests = shlex.join(f"--test={name}" for name in self.names(paths))
+            case "classes":
+                tests = f"-Dtest={shlex.quote(','.join(self.names(paths)))}" if paths else ""
+            case "filters":
+                tests = " ".join(f"--tests {shlex.quote(name)}" for name in self.names(paths))
+            case _:
+                tests = shlex.join(self.names(paths))
         return " ".join([*assignments, self.command.replace(_PLACEHOLDER, tests)])
 
     def runs(self, path: str) -> bool:
         """Return True if the command takes this test file. Others are separate programs."""
         if self.adapter == "sympy":
             return "tests" in path.split("/")[:-1]
+        if self.path_style in _SUFFIXES:
+            return path.endswith(_SUFFIXES[self.path_style])
+        if self.path_style == "targets":
+            return _CARGO_TARGET.fullmatch(path) is not None
         return self.path_style != "django" or path.startswith(_DJANGO_FOLDER)
 
     def names(self, paths: Sequence[str]) -> list[str]:
@@ -77,6 +102,15 @@ class TestRunner:
                 return [_get_dotted_path(path.removeprefix(_DJANGO_FOLDER)) for path in paths]
             case "modules":
                 return [_get_dotted_path(path) for path in paths]
+            case "packages":
+                return list(map(_get_go_package, paths))
+            case "targets":
+                matches = (_CARGO_TARGET.fullmatch(_get_file(path)) for path in paths)
+                return [match["name"] if match else "" for match in matches]
+            case "classes" | "filters":
+                return [PurePosixPath(_get_file(path)).stem for path in paths]
+            case "none":
+                return [*paths]
 
 
 @dataclass(frozen=True)
@@ -94,7 +128,13 @@ class Program:
 
 
 def runner_of(command: str, environment: tuple[tuple[str, str], ...] = ()) -> TestRunner:
-    """Return the runner of a command with `{paths}`. An unknown program has no observer."""
+    """Return the runner of a command, which has `{paths}` if it takes tests.
+
+    Of an unknown program, only text and exit code are read.
+    """
+    if reporter := find_reporter(command):
+        style = reporter.path_style if _PLACEHOLDER in command else "none"
+        return TestRunner(reporter.complete(command), reporter.report, style, environment)
     program = program_of(command)
     if program is None:
         return TestRunner(command, "summary", environment=environment)
@@ -143,6 +183,34 @@ def _get_dotted_path(path: str) -> str:
     module = file.removesuffix(".py").strip("/").replace("/", ".")
     parts = [module.removeprefix("..").removesuffix(".__init__")]
     return ".".join([*parts, *filter(None, name.split("::"))])
+
+
+def _get_file(path: str) -> str:
+    return path.partition("::")[0]
+
+
+def _get_go_package(path: str) -> str:
+    """Return Go's name of the folder of a test file, or of a folder with all below it."""
+    file = _get_file(path)
+    if file.endswith(".go"):
+        return f"./{PurePosixPath(file).parent}".removesuffix("/.")
+    return f"./{file.strip('/')}/..." if file.strip("./") else "./..."
+
+
+def _select_go_tests(paths: Sequence[str]) -> str:
+    """Return Go's arguments for the tests in files. The functions are read when they are run.
+
+    Go runs packages. An existing test of the same package could fail for another reason.
+    """
+    packages = shlex.join(dict.fromkeys(map(_get_go_package, paths))) if paths else "./..."
+    files = list(map(_get_file, paths))
+    if not files or not all(file.endswith(".go") for file in files):
+        return packages
+    functions = rf"sed -nE {shlex.quote(_GO_TEST)} {shlex.join(files)} | paste -sd'|' -"
+    return rf'-run "^($({functions}))\$" {packages}'
+
+
+_GO_TEST = r"s/^func ((Test|Example|Fuzz)\w*) *\(.*/\1/p"
 
 
 PYTEST = runner_of("python -m pytest -q -rfE -p no:cacheprovider {paths}")
@@ -218,7 +286,8 @@ class Run:
 
 def prepare(runner: TestRunner, paths: Sequence[str]) -> Run | None:
     """Return the observed run of the tests, or None for a runner that cannot be observed."""
-    program = program_of(runner.command) if runner.adapter != "summary" else None
+    is_observed = runner.adapter != "summary" and runner.report is None
+    program = program_of(runner.command) if is_observed else None
     if program is None:
         return None
     nonce = secrets.token_hex(32)

@@ -4,9 +4,10 @@ The summary of pytest is parsed for runners without a channel.
 """
 
 import re
+import secrets
 import shlex
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
@@ -15,7 +16,7 @@ from typing import Any
 
 from pydantic import Field
 
-from agent.runners import ObservedResults, prepare
+from agent.runners import NamesByResult, ObservedResults, collect_report, prepare, read_report
 from agent.tools.protection import confine_all
 from agent.tools.rendering import head_and_tail, render_tests
 from agent.tools.tool import Arguments, Refused, TestRun, Tool, ToolResult, ToolSettings, Value
@@ -23,6 +24,9 @@ from agent.workspaces import Workspace
 
 _CHANNEL_BYTES = 32 * 2**20
 """Room for the output of tests and the results after it."""
+
+_REPORT_BYTES = 64 * 2**20
+"""Room for reports that have one JSON object for each event."""
 
 _LOOK_TIMEOUT_S = 60.0
 _TRIES = 20
@@ -109,6 +113,8 @@ async def run_paths(
 async def _run(
     workspace: Workspace, settings: ToolSettings, command: str, paths: Sequence[str]
 ) -> TestRun:
+    if settings.runner.report:
+        return await _run_reported(workspace, settings, command)
     observed, late = prepare(settings.runner, paths), ""
     if observed is None:
         done = await workspace.run(command, timeout_s=settings.test_timeout_s)
@@ -129,6 +135,49 @@ async def _run(
         problem = "the run was cut short, so its results are unknown"
         return TestRun(command, done.exit_code, [], [], [], output, problem=problem, observed=True)
     return _make_test_run(command, done.exit_code, output, results)
+
+
+async def _run_reported(workspace: Workspace, settings: ToolSettings, command: str) -> TestRun:
+    """Run a command whose program writes a report, which is behind a mark in the output."""
+    runner, mark = settings.runner, secrets.token_hex(16)
+    assert runner.report is not None, "the runner writes a report"
+    done = await workspace.run(
+        collect_report(command, mark),
+        timeout_s=settings.test_timeout_s,
+        max_output_bytes=_REPORT_BYTES,
+    )
+    output, _, report = done.output.partition(f"\n{mark}\n")
+    # Some runners print their results: Go, Cargo, and mocha before 9.2.
+    names, problem = read_report(
+        runner.report, report if report.strip() else output, done.exit_code
+    )
+    if done.timed_out:
+        problem = f"the tests took longer than {settings.test_timeout_s:.0f} s and were ended"
+    results = "\n".join(_state_results(names, problem))
+    shown = head_and_tail(names.text or output, _OUTPUT_CHARS)
+    return TestRun(
+        command=command,
+        exit_code=done.exit_code,
+        passed=names.passed,
+        failed=names.failed,
+        errors=names.errors,
+        output=f"{shown.rstrip()}\n{results}\n",
+        skipped=names.skipped,
+        reports=dict([*names.reports.items()][:_MAX_REPORTS]),
+        problem=problem,
+        reported=True,
+    )
+
+
+def _state_results(names: NamesByResult, problem: str) -> Iterator[str]:
+    """Yield lines as in pytest's summary."""
+    if not names.text:  # the output lacks what is in the report
+        yield from (f"{name}\n{report}" for name, report in names.reports.items())
+    yield from (f"FAILED {name}" for name in names.failed)
+    yield from (f"ERROR {name}" for name in names.errors)
+    yield f"{len(names.failing)} failed, {len(names.passed)} passed"
+    if problem:
+        yield f"[{problem}]"
 
 
 async def _edit(workspace: Workspace) -> tuple[str, bytes] | None:

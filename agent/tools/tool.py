@@ -40,6 +40,8 @@ class TestRun:
     """The reason why this run proves nothing, or ''. Such a run is never a pass."""
     observed: bool = False
     """True if the harness observed the runner, so that the results do not come from its text."""
+    reported: bool = False
+    """True if they come from the runner's own report, which code under test could forge."""
 
 
 @dataclass(frozen=True)

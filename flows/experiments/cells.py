@@ -216,7 +216,23 @@ _DJANGO_OPTIONS = {"--verbosity": True, "--settings": True, "--parallel": True}
 _SYMPY_OPTIONS = {"-C": False, "--verbose": False}
 _PYTEST_OPTIONS = {"-W": True}
 _NOT_RUNNERS = {"(", ")", "{", "}", "set", "cd", "cat", "echo"}
-_SUBCOMMANDS = {"test", "run", "exec", "jest", "mocha", "vitest", "karma", "phpunit", "rspec"}
+_REPORTER_OPTIONS = {
+    **dict.fromkeys(("--workspace", "--all-features", "--release", "--locked"), False),
+    **dict.fromkeys(("--offline", "-race"), False),
+    **dict.fromkeys(("-mod", "-tags", "--features", "--test-dir"), True),
+}
+_SUBCOMMANDS = {
+    "test",
+    "--test",
+    "run",
+    "exec",
+    "jest",
+    "mocha",
+    "vitest",
+    "karma",
+    "phpunit",
+    "rspec",
+}
 
 
 def runner_of_instance(instance: Instance) -> TestRunner:
@@ -242,7 +258,7 @@ def runner_of_instance(instance: Instance) -> TestRunner:
     ]
     observed = [runner for runner in runners if runner.adapter != "summary"]
     if not observed and (whole := instance.row.get("whole_test_command")):
-        return TestRunner(str(whole))
+        return runner_of(str(whole))
     return next(iter(observed or runners), runner_of("false {paths}", environment))
 
 
@@ -288,6 +304,7 @@ def _program(program: str, words: Sequence[str]) -> Iterator[str]:
             yield from _select_options(words, _SYMPY_OPTIONS)
         case _:
             yield from (word for word in words[:1] if word in _SUBCOMMANDS)
+            yield from _select_options(words, _REPORTER_OPTIONS)
 
 
 def _select_options(words: Sequence[str], options: dict[str, bool]) -> Iterator[str]:

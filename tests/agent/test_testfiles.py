@@ -82,6 +82,10 @@ SCRIPT = ["web/src/button.test.ts"]
             ],
         ),
         (
+            {"web/package.json": '{"scripts": {"test": "node --test"}}', "web/test/form.js": ""},
+            [*CONVENTION],
+        ),
+        (
             {"web/.mocharc.yml": "spec: checks/*.js\n"},
             [*CONVENTION[:-1], "web/checks/form.js"],
         ),

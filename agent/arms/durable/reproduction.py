@@ -30,11 +30,17 @@ _SHOWN = 2000
 # At the start of a line, as an error and not as a part of an assertion. pytest prints `E` there.
 _NOT_BY_ASSERTION = re.compile(
     r"^(E +)?(\w+\.)*(ImportError|ModuleNotFoundError|SyntaxError|IndentationError|TabError"
-    r"|NameError|TypeError|AttributeError|FileNotFoundError|ImproperlyConfigured)(:|$)"
-    r"|fixture '.*' not found|errors? during collection|[Nn]o module named",
+    r"|NameError|ReferenceError|TypeError|AttributeError|FileNotFoundError|ImproperlyConfigured)(:|$)"
+    r"|^panic: runtime error|fixture '.*' not found|errors? during collection|[Nn]o module named",
     re.MULTILINE,
 )
 _ASSERTION = re.compile(r"\bAssertionError\b|DID NOT RAISE|^E +assert\b", re.MULTILINE)
+# `t.Errorf(`, `assert.Equal(`, `expect(`, `assert_eq!(`, `EXPECT_EQ(`
+_ASSERTS_ELSEWHERE = re.compile(
+    r"\b(?:t|tb|b)\.(?:Error|Fatal|Fail)\w*\(|\b(?:assert|expect|require|verify|should|fail)"
+    r"[\w.]*!?\(|\bpanic!\(|\.should\b",
+    re.IGNORECASE,
+)
 _BY_CHANCE = "the test does not fail every time without the change, or passes with any edit"
 
 
@@ -133,7 +139,7 @@ async def check_on_base(
     """
     if is_test_support(path):
         return None, f"{path} is configuration of a test runner, not a test"
-    if not asserts_something(content):
+    if not asserts_something(path, content):
         return None, f"{path} asserts nothing that can fail"
     start = session.tree
     tried = await _try_test(state, path, content, session)
@@ -203,7 +209,7 @@ def not_reproduced(done: TestRun) -> str:
     """Return the reason why a run of a new test does not reproduce the issue, or ''.
 
     At least one test has to fail, and all that fail have to fail at an assertion. The text of a
-    runner that is not observed has to show an assertion.
+    runner that neither is observed nor writes a report has to show an assertion.
     """
     if done.exit_code == 0:
         return "the test passes although nothing has been done yet"
@@ -214,18 +220,21 @@ def not_reproduced(done: TestRun) -> str:
         return by_error
     if done.failed:
         return "" if done.observed or not _NOT_BY_ASSERTION.search(done.output) else by_error
-    if done.observed:
+    if done.observed or done.reported:
         return f"no test failed: exit code {done.exit_code}\n{done.output[-_SHOWN:]}"
     fails_at_one = _ASSERTION.search(done.output) and not _NOT_BY_ASSERTION.search(done.output)
     return "" if fails_at_one else by_error
 
 
-def asserts_something(source: str) -> bool:
-    """Return True if the syntax of a Python test has an assertion that depends on the tested code.
+def asserts_something(path: str, source: str) -> bool:
+    """Return True if a test has an assertion that depends on the tested code, by its syntax.
 
-    Three forms count: `assert` of an expression with a call or a name in it, `self.assert...(...)`
-    of `unittest`, and `pytest.raises`. Constants do not count.
+    In Python, three forms count: `assert` of an expression with a call or a name in it,
+    `self.assert...(...)` of `unittest`, and `pytest.raises`. Constants do not count. In other
+    languages, a call of a function with the name of an assertion counts.
     """
+    if not path.endswith(".py"):
+        return _ASSERTS_ELSEWHERE.search(source) is not None
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # nested too deeply

@@ -95,7 +95,7 @@ def reports_tests(runs: Runs) -> bool:
 
     def reports(run: TestRun) -> bool:
         names_tests = bool(run.passed or run.failed or run.errors)
-        return not run.problem and (names_tests or not run.observed)
+        return not run.problem and (names_tests or not (run.observed or run.reported))
 
     if runs.anchor is not None and not reports(runs.anchor):
         return False

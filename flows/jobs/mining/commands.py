@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from agent.project import Suite
-from agent.project.suites import REPORT
+from agent.runners import REPORT
 from flows.display.errors import UsageError
 
 AUTO = "auto"

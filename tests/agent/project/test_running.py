@@ -32,6 +32,12 @@ RUST = """\
 #[test] fn good() {}
 #[test] fn bad() { panic!() }
 """
+GO = """\
+package a
+import "testing"
+func TestGood(t *testing.T) {}
+func TestBad(t *testing.T) { t.Error("x") }
+"""
 CARGO = '[package]\nname = "a"\nversion = "0.1.0"\nedition = "2021"\n'
 RUSTUP = f"RUSTUP_HOME={home}" if (home := Path.home() / ".rustup").is_dir() else ""
 """The setting of a cargo that rustup installed, because a host workspace has its own home."""
@@ -43,6 +49,7 @@ PROJECTS = {
     "unittest": {"test_a.py": UNITTEST},
     "node": {"package.json": MANIFEST, "a.test.js": NODE},
     "cargo": {"Cargo.toml": CARGO, "src/lib.rs": RUST},
+    "go": {"go.mod": "module example.org/a\n\ngo 1.19\n", "a_test.go": GO},
 }
 
 
@@ -67,14 +74,14 @@ async def run(files: Mapping[str, str], folder: Path, suite: Suite | None = None
 @pytest.mark.parametrize("name", PROJECTS)
 async def test_a_detected_suite_names_its_tests(name: str, tmp_path: Path) -> None:
     """The passed and the failed test are distinguished, and the exit code agrees."""
-    program = {"node": "node", "cargo": "cargo"}.get(name, sys.executable)
+    program = {"node": "node", "cargo": "cargo", "go": "go"}.get(name, sys.executable)
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not on this machine")
     done = await run(PROJECTS[name], tmp_path / "files")
     assert done.problem == ""
     assert done.exit_code != 0
-    assert [name for name in done.passed if "good" in name]
-    assert [name for name in (*done.failed, *done.errors) if "bad" in name]
+    assert [name for name in done.passed if "good" in name.lower()]
+    assert [name for name in (*done.failed, *done.errors) if "bad" in name.lower()]
     assert len(done.passed) == len(done.failed) + len(done.errors) == 1
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.runners import get_arguments
 from eval import harness
 from eval.instances import load
 from eval.types import Instance
@@ -15,6 +16,7 @@ from flows.experiments.cells import runner_of_instance
 PYTEST = "pytest -q -rfE -p no:cacheprovider {paths}"
 DJANGO = "./tests/runtests.py --verbosity=2 --settings=test_sqlite --parallel=1 {paths}"
 SYMPY = "PYTHONWARNINGS=ignore::UserWarning,ignore::SyntaxWarning bin/test -C --verbose {paths}"
+JEST = f"npx jest {get_arguments('jest')} {{paths}}"
 OTHERS = {
     "django/django": (DJANGO, "unittest"),
     "sympy/sympy": (SYMPY, "sympy"),
@@ -68,9 +70,10 @@ def instance() -> Instance:
         ),
         ("bin/test -C -k secret sympy/secret.py", "bin/test -C {paths}"),
         ("tox -epy39 -- tests/test_secret.py", "tox {paths}"),
-        ("npx jest packages/secret.test.js -t secret", "npx jest {paths}"),
-        ("cargo test secret --no-fail-fast", "cargo test {paths}"),
-        ("mvn test -Dtest=Secret", "mvn test {paths}"),
+        ("npx jest packages/secret.test.js -t secret", JEST),
+        ("cargo test secret --no-fail-fast", "cargo test --no-fail-fast {paths}"),
+        ("go test -v -tags slow ./secret", "go test -json -tags slow {paths}"),
+        ("mvn test -Dtest=Secret", "mvn --batch-mode test {paths}"),
         ("A=tests/test_secret.py pytest 'unclosed", "false {paths}"),
         ("", "false {paths}"),
     ],

@@ -16,7 +16,7 @@ from agent.arms.durable.reproduction import asserts_something
 )
 def test_real_assertions_count(source: str) -> None:
     """Plain asserts, unittest's methods and pytest.raises count as assertions."""
-    assert asserts_something(source)
+    assert asserts_something("test_a.py", source)
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,20 @@ def test_real_assertions_count(source: str) -> None:
 )
 def test_constants_comments_and_strings_do_not_count(source: str) -> None:
     """Constants, comments, strings and files with syntax errors contain no real assertion."""
-    assert not asserts_something(source)
+    assert not asserts_something("test_a.py", source)
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("a_test.go", 'if got != 1 { t.Errorf("got %d", got) }'),
+        ("a.test.js", "assert.strictEqual(f(), 1);"),
+        ("a.test.ts", "expect(f()).toBe(1)"),
+        ("tests/a.rs", "assert_eq!(f(), 1);"),
+        ("src/test/java/ATest.java", "assertEquals(1, f());"),
+    ],
+)
+def test_other_languages_assert_by_name(path: str, source: str) -> None:
+    """A test in another language asserts if it calls a function with the name of an assertion."""
+    assert asserts_something(path, source)
+    assert not asserts_something(path, "f();")

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from agent.project.results import NamesByResult, Unreadable, parse
-from agent.project.suites import Format
+from agent.runners.reports import Format, NamesByResult, Unreadable, parse
 
 GO = [
     {"Action": "start", "Package": "m/a"},
@@ -56,7 +55,10 @@ TAP version 13
     # Subtest: inner
     ok 1 - inner
     not ok 2 - other
-    1..2
+      name: 'AssertionError'
+    not ok 3 - third
+      name: 'TypeError'
+    1..3
 not ok 1 - outer
 ok 2 - later # SKIP not yet
 ok 3 - last
@@ -78,6 +80,19 @@ JEST = {
     ]
 }
 
+JUNIT = """\
+<?xml version="1.0"?>
+<testsuite name="a.ATest" tests="3">
+  <testcase name="works" classname="a.ATest"/>
+  <testcase name="fails" classname="a.ATest"><failure message="no">at line 3</failure></testcase>
+  <testcase name="waits" classname="a.ATest"><skipped/></testcase>
+</testsuite>
+<?xml version="1.0"?>
+<testsuites><testsuite name="b" tests="1">
+  <testcase name="dies" classname="b"><error message="null"/></testcase>
+</testsuite></testsuites>
+"""
+
 MOCHA = {
     "passes": [{"fullTitle": "a works", "file": "/testbed/test/a.js"}],
     "failures": [{"fullTitle": "a fails", "file": "/testbed/test/a.js"}],
@@ -91,10 +106,16 @@ MOCHA = {
         (
             "go",
             "# stray line\n" + "\n".join(map(json.dumps, GO)),
-            NamesByResult(["m/a.TestOne"], ["m/a.TestTwo/deep"], ["m/dead"], ["m/a.TestThree"]),
+            NamesByResult(
+                ["m/a.TestOne"],
+                ["m/a.TestTwo/deep"],
+                ["m/dead"],
+                ["m/a.TestThree"],
+                text="# stray line\n",
+            ),
         ),
         (
-            "unittest",
+            "unittest text",
             UNITTEST,
             NamesByResult(
                 ["test_a (app.tests.A)"],
@@ -113,7 +134,21 @@ MOCHA = {
                 ["src/lib.rs::tests::three"],
             ),
         ),
-        ("tap", TAP, NamesByResult(["outer > inner", "last"], ["outer > other"], [], ["later"])),
+        (
+            "tap",
+            TAP,
+            NamesByResult(
+                ["outer > inner", "last"],
+                ["outer > other"],
+                ["outer > third"],
+                ["later"],
+                {
+                    "outer > other": "      name: 'AssertionError'",
+                    "outer > third": "      name: 'TypeError'",
+                },
+                TAP,
+            ),
+        ),
         (
             "jest",
             json.dumps(JEST),
@@ -122,6 +157,17 @@ MOCHA = {
                 ["a.test.js a fails"],
                 ["b.test.js"],
                 ["a.test.js a waits"],
+            ),
+        ),
+        (
+            "junit",
+            JUNIT,
+            NamesByResult(
+                ["a.ATest.works"],
+                ["a.ATest.fails"],
+                ["b.dies"],
+                ["a.ATest.waits"],
+                {"a.ATest.fails": "no\nat line 3", "b.dies": "null"},
             ),
         ),
         (
@@ -136,9 +182,19 @@ def test_each_test_is_named_with_its_result(kind: Format, text: str, found: Name
     assert parse(kind, text) == found
 
 
-@pytest.mark.parametrize("kind", ["unittest", "go", "cargo", "jest", "mocha", "tap"])
+@pytest.mark.parametrize("kind", ["unittest text", "go", "cargo", "jest", "mocha", "tap", "junit"])
 @pytest.mark.parametrize("text", ["", "all tests passed", "[1]"])
 def test_output_without_results_is_unreadable(kind: Format, text: str) -> None:
     """A program that did not run its tests proves nothing."""
     with pytest.raises(Unreadable):
         parse(kind, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['<testsuite tests="2"><testcase name="a"/></testsuite>', "<!DOCTYPE a><testsuite/>"],
+)
+def test_a_report_that_contradicts_itself_is_unreadable(text: str) -> None:
+    """The number of tests has to be that of the names, and XML declares no entities."""
+    with pytest.raises(Unreadable):
+        parse("junit", text)
