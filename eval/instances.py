@@ -17,7 +17,8 @@ from eval.types import Instance, UnusableRow
 BUNDLED = "bundled"
 """Dataset name of the task repo that is part of the project."""
 
-_BUNDLED_REPO = Path(__file__).parent / "tasks"
+_HERE = Path(__file__).parent
+_BUNDLED_REPOS = {BUNDLED: _HERE / "tasks", "bundled-polyglot": _HERE / "tasks" / "polyglot"}
 _SUFFIXES = (".parquet", ".jsonl", ".json")
 _SHOWN_REASONS = 3
 
@@ -56,8 +57,8 @@ class Dataset:
 def read(dataset: str, split: str = "test") -> Dataset:
     """Read a dataset. Rows that cannot be used are listed with the reasons.
 
-    `dataset` is `bundled`, the path of a `.parquet`, `.jsonl` or `.json` file (which holds a
-    single split), the path of a swebench 5 task repo, or otherwise a Hugging Face id.
+    `dataset` is `bundled` or `bundled-polyglot`, the path of a `.parquet`, `.jsonl` or `.json` file
+    (a single split), the path of a swebench 5 task repo, or otherwise a Hugging Face id.
 
     Raises:
         DatasetError: the dataset is not available or not readable, or no row of it can be used.
@@ -109,8 +110,8 @@ def dataset_digest(instances: Iterable[Instance]) -> str:
 
 def _local(dataset: str) -> Path | None:
     """Return the path that `dataset` names, or None if it can only be a Hugging Face id."""
-    if dataset == BUNDLED:
-        return _BUNDLED_REPO
+    if dataset in _BUNDLED_REPOS:
+        return _BUNDLED_REPOS[dataset]
     path = Path(dataset).expanduser()
     if path.exists():
         return path

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,8 +17,18 @@ from eval import upstream as module
 from eval.upstream import checkout, upstream
 
 TASKS = Path(module.__file__).parent / "tasks"
-IDS = sorted(path.parent.name for path in TASKS.glob("tasks/*/task.yaml"))
+POLYGLOT = TASKS / "polyglot"
+FOLDERS = {
+    path.parent.name: path.parent
+    for repo in (TASKS, POLYGLOT)
+    for path in sorted(repo.glob("tasks/*/task.yaml"))
+}
+IDS = list(FOLDERS)
+GO, NODE = "durabench__byteflow-1", "durabench__routelet-2"
+OTHERS = [instance_id for instance_id in IDS[1:] if instance_id not in (GO, NODE)]
 PATCHES = ("patch", "test_patch")
+PROGRAMS = {"parse_log_gotest": "go", "parse_log_tap": "node"}
+TESTS = (":(top,glob)tests/**", ":(top,glob)test/**", ":(top,glob)**/*_test.go")
 
 
 Evaluate = Callable[[str, str], harness.LogReport]
@@ -32,7 +43,7 @@ def every(ids: list[str]) -> list[Any]:
 def instance(instance_id: str) -> dict[str, Any]:
     from swebench.task.repo import load_task
 
-    loaded: dict[str, Any] = load_task(TASKS / "tasks" / instance_id)
+    loaded: dict[str, Any] = load_task(FOLDERS[instance_id])
     return loaded
 
 
@@ -61,6 +72,10 @@ def run(command: list[str], folder: Path, text: bytes = b"") -> bytes:
     ).stdout
 
 
+def is_test(path: str) -> bool:
+    return path.startswith(("tests/", "test/")) or path.endswith("_test.go")
+
+
 @pytest.fixture(scope="module")
 def repositories(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("repositories")
@@ -73,6 +88,8 @@ def evaluate(repositories: Path, tmp_path_factory: pytest.TempPathFactory) -> Ev
 
     def evaluate_patch(instance_id: str, patch: str) -> harness.LogReport:
         row = instance(instance_id)
+        if shutil.which(program := PROGRAMS.get(row["log_parser"], "bash")) is None:
+            pytest.skip(f"{program} is not on this machine")
         folder = tmp_path_factory.mktemp("evaluation")
         work = folder / "testbed"
         checkout(row["repo"], row["base_commit"], work, repositories)
@@ -88,11 +105,12 @@ def evaluate(repositories: Path, tmp_path_factory: pytest.TempPathFactory) -> Ev
     return evaluate_patch
 
 
-def test_the_checker_of_swebench_accepts_the_repo() -> None:
+@pytest.mark.parametrize("repo", [TASKS, POLYGLOT])
+def test_the_checker_of_swebench_accepts_the_repo(repo: Path) -> None:
     """swebench's checker finds no problem in the task repo, not even a warning."""
     from swebench.task.checks import check_task_repo
 
-    assert check_task_repo(TASKS) == []
+    assert check_task_repo(repo) == []
 
 
 def test_the_readme_has_every_task() -> None:
@@ -114,8 +132,8 @@ def test_the_parts_of_a_task_are_consistent(instance_id: str) -> None:
     changed = {key: re.findall(r"^diff --git a/(\S+)", row[key], re.M) for key in PATCHES}
     assert changed["patch"]
     assert changed["test_patch"]
-    assert not [path for path in changed["patch"] if path.startswith("tests/")]
-    assert not [path for path in changed["test_patch"] if not path.startswith("tests/")]
+    assert not [path for path in changed["patch"] if is_test(path)]
+    assert not [path for path in changed["test_patch"] if not is_test(path)]
     assert row["test_patch"] in row["eval_script"]
     assert not re.findall(r"(?<![\w:.}=])/(?!testbed\b|bin/bash)\w+/", commands(row))
     assert "git config" not in row["eval_script"]
@@ -130,11 +148,12 @@ def test_the_patches_are_the_fix_of_the_history(instance_id: str, repositories: 
     later = run(["git", "rev-list", "--reverse", f"{row['base_commit']}..main"], source)
     fix = later.decode().split()[0]
     diff = ["git", "diff", "--full-index", "--no-renames", row["base_commit"], fix, "--"]
-    assert run([*diff, ".", ":!tests"], source).decode() == row["patch"]
-    assert run([*diff, "tests"], source).decode() == row["test_patch"]
+    others = [pattern.replace("(top", "(top,exclude") for pattern in TESTS]
+    assert run([*diff, ".", *others], source).decode() == row["patch"]
+    assert run([*diff, *TESTS], source).decode() == row["test_patch"]
 
 
-@pytest.mark.parametrize("instance_id", [IDS[0], *every(IDS[1:])])
+@pytest.mark.parametrize("instance_id", [IDS[0], GO, NODE, *every(OTHERS)])
 def test_the_gold_patch_resolves(instance_id: str, evaluate: Evaluate) -> None:
     """With the reference patch, every FAIL_TO_PASS and PASS_TO_PASS test passes."""
     report = evaluate(instance_id, instance(instance_id)["patch"])
@@ -142,7 +161,7 @@ def test_the_gold_patch_resolves(instance_id: str, evaluate: Evaluate) -> None:
     assert report.resolved
 
 
-@pytest.mark.parametrize("instance_id", [IDS[0], *every(IDS[1:])])
+@pytest.mark.parametrize("instance_id", [IDS[0], GO, NODE, *every(OTHERS)])
 def test_the_empty_patch_does_not_resolve(instance_id: str, evaluate: Evaluate) -> None:
     """Without a patch, exactly the FAIL_TO_PASS tests fail."""
     row = instance(instance_id)

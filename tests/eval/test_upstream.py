@@ -13,7 +13,11 @@ from eval.errors import RepositoryError
 from eval.upstream import bundle, checkout, series, upstream
 
 TASKS = Path(module.__file__).parent / "tasks"
-METADATA = [yaml.safe_load(path.read_text()) for path in sorted(TASKS.glob("tasks/*/task.yaml"))]
+METADATA = [
+    yaml.safe_load(path.read_text())
+    for repo in (TASKS, TASKS / "polyglot")
+    for path in sorted(repo.glob("tasks/*/task.yaml"))
+]
 REPOS = sorted({task["repo"] for task in METADATA})
 REPO = REPOS[0]
 

@@ -12,8 +12,9 @@ from pathlib import PurePosixPath
 
 from agent.models.damage import PROSE, damage
 from agent.models.patches import FilePatch, Hunk, parse
+from agent.models.simulated import templates
 from agent.models.simulated.conversation import Action, RoleRequest, answer
-from agent.models.simulated.reference import Draws, Reference
+from agent.models.simulated.reference import LANGUAGES, Draws, Reference
 from agent.models.spec import SimulatedSpec
 
 _TEST = '''\
@@ -44,6 +45,16 @@ _LINES = """\
     found = [line.rstrip("\\r") for line in text.split("\\n")]
     starts = range(len(found) - len(EXPECTED) + 1)
     assert {negation}any(found[at : at + len(EXPECTED)] == EXPECTED for at in starts)"""
+
+
+_KINDS: dict[str, templates.Kind] = {
+    _GONE: "gone",
+    _EXISTS: "exists",
+    _BLOB: "exists",
+    _LINES.format(negation=""): "has",
+    _LINES.format(negation="not "): "lacks",
+}
+_FAULTS: dict[str, templates.Fault] = {"": "", _ARBITRARY_DETAIL: "detail", _BY_CHANCE: "chance"}
 
 
 @dataclass(frozen=True)
@@ -138,9 +149,16 @@ def is_right(content: str, path: str, reference: Reference) -> bool:
 
 def place(reference: Reference, test_files: Sequence[str]) -> str:
     """Return a path for the anchor test next to the given tests, or else in `tests`."""
+    if reference.language == "go":
+        return f"{templates.GO_FOLDER}/{reference.anchor_name}"
     folders = [str(PurePosixPath(path).parent) for path in test_files]
     commonest = Counter(sorted(folders)).most_common(1)
     return str(PurePosixPath(commonest[0][0] if commonest else "tests") / reference.anchor_name)
+
+
+def is_own(name: str, path: str) -> bool:
+    """Return True if a failed test is one of the anchor test at `path`."""
+    return name.partition("::")[0] == path or name.endswith(templates.NAMES)
 
 
 def choose_check(reference: Reference, draws: Draws) -> Check | None:
@@ -157,8 +175,14 @@ def choose_check(reference: Reference, draws: Draws) -> Check | None:
 def source(check: Check, path: str, detail: str = "") -> str:
     """Return the test as the content of a file at `path`.
 
-    The test is pure ASCII, whatever it looks for.
+    In Python, the test is pure ASCII, whatever it looks for.
     """
+    language = LANGUAGES.get(PurePosixPath(path).suffix, "python")
+    if language != "python":
+        lines = check.expected if isinstance(check.expected, list) else []
+        return templates.render_anchor(
+            language, path, check.path, _KINDS[check.body], lines, _FAULTS[detail]
+        )
     expected = f"EXPECTED = {check.expected!a}\n" if check.expected is not None else ""
     return _TEST.format(
         path=ascii(check.path),

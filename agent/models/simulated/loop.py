@@ -9,7 +9,7 @@ import re
 
 from agent.models.simulated import implementer
 from agent.models.simulated.conversation import Action, Reply, RoleRequest, answer
-from agent.models.simulated.reference import LIST_TESTS, Reference, item, revert_command
+from agent.models.simulated.reference import Reference, item, revert_command
 from agent.testfiles import BY_CONVENTION
 
 ROLE = "loop"
@@ -22,7 +22,7 @@ _FACTS_OF_A_PLAN = {"plan", "approved_with"}
 _PLANNING = "plan"
 """The scope in which an agent plans."""
 
-_FILE_NAME = re.compile(r"[\w./-]+\.py")
+_FILE_NAME = re.compile(r"[\w./-]+\.(?:py|go|[cm]?js|ts)\b")
 _READER = re.compile(r"^- (\S+): reads only", re.MULTILINE)
 """A kind of subagent that only reads, as the prompt names it."""
 
@@ -75,14 +75,14 @@ def _looks(request: RoleRequest) -> list[Reply]:
     reads = implementer.reads(request.reference.files)
     paths = [action.arguments["path"] for action in reads]
     more = request.spec.exploration
-    has_shell = "run_command" in request.tools
+    has_shell, list_tests = "run_command" in request.tools, request.reference.list_tests
     if "run_ptc" in request.tools:
-        listing = f"run_command(command={LIST_TESTS!r})" if has_shell else ""
+        listing = f"run_command(command={list_tests!r})" if has_shell else ""
         code = _LOOKING.format(listing=listing, paths=paths * (1 + more))
         return [[Action("I look at all of it at once.", "run_ptc", {"code": code})]]
     looks: list[Reply] = []
     if has_shell:
-        looks = [[Action("Where are the tests?", "run_command", {"command": LIST_TESTS})]]
+        looks = [[Action("Where are the tests?", "run_command", {"command": list_tests})]]
     if "spawn" in request.tools and (kind := _READER.search(request.instructions)):
         subagents = [
             Action(

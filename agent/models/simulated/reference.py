@@ -9,10 +9,10 @@ import random
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 from agent.models.damage import PROSE, damage
 from agent.models.patches import FilePatch, parse, render
@@ -43,6 +43,23 @@ class Draws:
 LIST_TESTS = "git ls-files -- '*test*.py' | head -n 200"
 """A command of several roles."""
 
+_LIST_OTHER_TESTS = "git ls-files | grep -i test | head -n 200"
+
+Language = Literal["python", "go", "javascript"]
+"""The language of a task's tests."""
+
+LANGUAGES: Mapping[str, Language] = {
+    ".py": "python",
+    ".go": "go",
+    **dict.fromkeys((".js", ".cjs", ".mjs", ".ts"), "javascript"),
+}
+
+_ANCHOR_NAMES: Mapping[Language, str] = {
+    "python": "test_anchor_{}.py",
+    "go": "anchor_{}_test.go",
+    "javascript": "anchor_{}.test.js",
+}
+
 _MOST_RELATED_TESTS = 3
 
 
@@ -68,7 +85,10 @@ class Reference:
         self.files = parse(task.reference_patch)
         self.paths = {path for file in self.files for path in file.paths}
         digest = hashlib.sha256(task.id.encode()).hexdigest()[:8]
-        self.anchor_name = f"test_anchor_{digest}.py"
+        suffixes = [PurePosixPath(file.name).suffix for file in self.files]
+        self.language: Language = next((LANGUAGES[s] for s in suffixes if s in LANGUAGES), "python")
+        self.anchor_name = _ANCHOR_NAMES[self.language].format(digest)
+        self.list_tests = LIST_TESTS if self.language == "python" else _LIST_OTHER_TESTS
 
     @property
     def parts(self) -> list[list[FilePatch]]:

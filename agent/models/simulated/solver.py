@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from agent.models.simulated import anchor, implementer
 from agent.models.simulated.conversation import Action, Reply, RoleRequest
-from agent.models.simulated.reference import LIST_TESTS, DrawnChange, revert_command
+from agent.models.simulated.reference import DrawnChange, revert_command
 from agent.testfiles import BY_CONVENTION
 
 _MOST_REPAIRS = 2
@@ -73,7 +73,13 @@ class _Solver:
         return f"solver/{self.request.scope}"
 
     def play(self) -> Play:
-        listing = yield [Action("Where are the tests?", "run_command", {"command": LIST_TESTS})]
+        listing = yield [
+            Action(
+                "Where are the tests?",
+                "run_command",
+                {"command": self.request.reference.list_tests},
+            )
+        ]
         tests = [line for line in listing.splitlines() if BY_CONVENTION.collects(line)]
         self.related = self.request.reference.find_related(tests)
         yield from self._look()
@@ -162,7 +168,7 @@ class _Solver:
                 return
             result = yield [Action("I run the tests.", "run_tests", {"paths": paths})]
             names = _FAILED.findall(result)
-            existing = [name for name in names if name.partition("::")[0] != self.path]
+            existing = [name for name in names if not anchor.is_own(name, self.path)]
             failures = _Failures(len(existing) < len(names), tuple(existing))
             if not failures or not repairs_left:
                 return
