@@ -57,7 +57,7 @@ def write_task(folder: Path, test: str = TEST) -> Path:
 
 
 @pytest.mark.docker
-@pytest.mark.journey("run", "images preflight", "export", "import harbor")
+@pytest.mark.journey("run", "images preflight", "export --harbor", "import harbor")
 def test_the_reward_of_a_task_decides(tmp_path: Path) -> None:
     """The reference script earns the reward, and nothing does not. Half a reward is not enough.
     A task that cannot be used does not stop the others."""
