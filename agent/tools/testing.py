@@ -147,10 +147,9 @@ async def _run_reported(workspace: Workspace, settings: ToolSettings, command: s
         max_output_bytes=_REPORT_BYTES,
     )
     output, _, report = done.output.partition(f"\n{mark}\n")
-    # Some runners print their results: Go, Cargo, and mocha before 9.2.
-    names, problem = read_report(
-        runner.report, report if report.strip() else output, done.exit_code
-    )
+    # Some runners print their results, such as Go, Cargo, and mocha before 9.2.
+    is_printed = runner.report != "junit" and not report.strip()
+    names, problem = read_report(runner.report, output if is_printed else report, done.exit_code)
     if done.timed_out:
         problem = f"the tests took longer than {settings.test_timeout_s:.0f} s and were ended"
     results = "\n".join(_state_results(names, problem))
