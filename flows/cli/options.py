@@ -35,7 +35,11 @@ ResourcesOption = Annotated[
 ]
 DatasetOption = Annotated[
     str,
-    typer.Option("--dataset", "-d", help="bundled, a Hugging Face id, a file or a task repo"),
+    typer.Option(
+        "--dataset",
+        "-d",
+        help="bundled, bundled-polyglot, a Hugging Face id, a file, or a folder of tasks",
+    ),
 ]
 SplitOption = Annotated[str, typer.Option(help="split of a dataset or task repo")]
 IdsOption = Annotated[list[str] | None, typer.Option("--id", help="instance id; repeatable")]

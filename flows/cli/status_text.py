@@ -119,7 +119,7 @@ def _format_bill(experiment: ExperimentStatus) -> str:
     unknown, cost = experiment.unbilled_calls, total.cost_usd or 0.0
     if unknown > total.unpriced_calls:
         rest = f"{plural(unknown - total.unpriced_calls, 'call')} of unknown price"
-        return f", and {rest} in flight, lost or of earlier attempts"
+        return f"; besides, {rest}: in flight, lost or of earlier attempts"
     if billed is None or billed <= cost + 1e-9:
         return ""
     return f", {usd(billed)} billed with calls in flight or lost and earlier attempts"
