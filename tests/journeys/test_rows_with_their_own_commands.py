@@ -154,7 +154,7 @@ def test_gold_is_resolved_and_null_is_not(image: str, tmp_path: Path) -> None:
     assert checked.count("fails; elsewhere: ") == len(rows), checked  # copies in the stand-in
     assert not re.search("gold:|null:", checked), checked
 
-    broken = TASK.patch.replace("\n+", "\n+raise SystemExit(0)\n+", 1)
+    broken = re.sub(r"^\+(?!\+).*$", "+raise SystemExit(0)", TASK.patch, count=1, flags=re.M)
     lines = [
         {"instance_id": row["instance_id"], "model_name_or_path": "m", "model_patch": broken}
         for row in rows
