@@ -21,7 +21,7 @@ INSIDE = sorted(Path(agent.runners.__file__).parent.glob("inside/*.py"))
         ("python3 -m unittest {paths}", "unittest", "modules"),
         (DJANGO, "unittest", "django"),
         (SYMPY, "sympy", "files"),
-        ("npx jest {paths}", "summary", "files"),
+        ("npx jest {paths}", "jest", "files"),
         ("python run.py {paths}", "summary", "files"),
         ("cd src && pytest {paths}", "summary", "files"),
         ("pytest {paths} | tee log", "summary", "files"),
