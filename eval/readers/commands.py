@@ -47,6 +47,10 @@ git apply --numstat -z {_TEST_PATCH} | while IFS=$'\\t' read -r -d '' _ _ path; 
 done
 git apply --recount {_TEST_PATCH}"""
 _PYTEST = "parse_log_pytest"
+_FOR_ROWS_OF_SWEBENCH = frozenset(
+    f"parse_log_{name}" for name in ("lighthouse", "next", "immutable_js", "jekyll")
+)
+"""Parsers of swebench that look up the id or the version of its own rows."""
 
 
 def recognize(row: Mapping[str, Any]) -> Form | None:
@@ -241,10 +245,10 @@ def _read_rules(parser: Any, row: Mapping[str, Any], *, missing_fails: bool) -> 
         raise DatasetError("has a log_parser that is not text")
     name = _PYTEST if parser.strip().lower() == "pytest" else parser.strip()
     if name.isidentifier():
-        if not harness.knows_log_parser(name):
+        if name in _FOR_ROWS_OF_SWEBENCH or not harness.knows_log_parser(name):
             raise DatasetError(
-                f"names the log parser {name}, which swebench {harness.version()} does not have: "
-                "put its source, a function parser(log), into log_parser"
+                f"names the log parser {name}, which swebench {harness.version()} does not "
+                "have for such rows: put its source, a function parser(log), into log_parser"
             )
         return OwnRules("swebench", name, missing_fails)
     return OwnRules("function", parser, missing_fails)

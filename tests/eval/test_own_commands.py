@@ -44,6 +44,7 @@ REFUSED: list[tuple[str, Row, str]] = [
     ("live", {"test_cmds": [" "]}, "has no command in test_cmds"),
     ("live", {"test_cmds": [3]}, "needs commands in test_cmds"),
     ("live", {"log_parser": "parse_log_of_mine"}, "put its source, a function parser(log)"),
+    ("live", {"log_parser": "parse_log_jekyll"}, "does not have for such rows"),
     ("live", {"log_parser": ""}, "names tests, but has no log_parser"),
     ("live", {"log_parser": 3}, "has a log_parser that is not text"),
     ("live", {"base_commit": "main"}, "base_commit must be a commit id"),
