@@ -78,7 +78,8 @@ def list_tasks(folder: Path) -> list[Path]:
 
 def find_task(dataset: Path, instance_id: str) -> Path | None:
     """Return the folder of an instance in a dataset of tasks, or None if it has no such task."""
-    return next((task for task in list_tasks(dataset) if _name(task) == instance_id), None)
+    places = (dataset, dataset / instance_id)
+    return next((task for task in places if is_task(task) and _name(task) == instance_id), None)
 
 
 def parse(folder: Path) -> Instance:

@@ -68,6 +68,11 @@ Ended = Literal[
 ]
 """Outcomes, and `unknown` of a table that states none."""
 
+LOST: frozenset[Ended] = frozenset(
+    {"infrastructure", "refused", "budget_stop", "interrupted", "waiting"}
+)
+"""Outcomes that other systems call an error of the trial or sample."""
+
 
 class AttemptFacts(BaseModel):
     """The columns of an attempt, its patch and its verdict."""

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from flows.formats import atif
-from flows.formats.attempts import ExchangedAttempt
+from flows.formats.attempts import LOST, ExchangedAttempt
 from flows.formats.harbor import CONTROLS
 from flows.storage.whole_files import write_whole
 
 _AGENTS = {ours: theirs for theirs, ours in CONTROLS.items()}
-_LOST = frozenset({"infrastructure", "refused", "budget_stop", "interrupted", "waiting"})
 _OTHER = re.compile(r"[^\w.-]+")
 
 
@@ -59,8 +58,8 @@ def _create_trial(
     trial = _OTHER.sub("-", f"{facts.instance_id}__{facts.arm}.{facts.repeat or 0}")
     task = {"path": facts.instance_id}
     failure = None
-    if facts.outcome in _LOST or facts.outcome == "out_of_time":
-        is_lost = facts.outcome in _LOST
+    if facts.outcome in LOST or facts.outcome == "out_of_time":
+        is_lost = facts.outcome in LOST
         failure = {
             "exception_type": "InfrastructureError" if is_lost else "AgentTimeoutError",
             "exception_message": f"{facts.outcome}: {facts.detail}",

@@ -42,14 +42,11 @@ from inspect_ai.tool import ToolCall
 
 from flows.formats import step_rows
 from flows.formats.atif_steps import CUT_OFF, plain
-from flows.formats.attempts import KEY, AttemptFacts, ExchangedAttempt, to_extra
+from flows.formats.attempts import KEY, LOST, AttemptFacts, ExchangedAttempt, to_extra
 from flows.storage.lake import Row
 
 SCORER = "resolved"
 """Name of the score."""
-
-_LOST = frozenset({"infrastructure", "refused", "budget_stop", "interrupted", "waiting"})
-"""Outcomes that are an error of the sample."""
 
 _STOPS = {
     "stop": "stop",
@@ -147,7 +144,7 @@ def _create_sample(attempt: ExchangedAttempt, sample_id: str) -> Any:
     if facts.duration_s is not None and facts.started_at is not None:
         completed_at = (start + timedelta(seconds=facts.duration_s)).isoformat()
     error = None
-    if facts.outcome in _LOST:
+    if facts.outcome in LOST:
         message = f"{facts.outcome}: {facts.detail}"
         error = EvalError(message=message, traceback="", traceback_ansi="")
     scores = None  # without a verdict, or if infrastructure ended the grading
