@@ -50,7 +50,7 @@ _PYTEST = "parse_log_pytest"
 _FOR_ROWS_OF_SWEBENCH = frozenset(
     f"parse_log_{name}" for name in ("lighthouse", "next", "immutable_js", "jekyll")
 )
-"""Parsers of swebench that look up the id or the version of its own rows."""
+"""Parsers that look up the id or the version of swebench's rows."""
 
 
 def recognize(row: Mapping[str, Any]) -> Form | None:
