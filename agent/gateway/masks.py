@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 _SECONDS = r"\d+(?:\.\d+)?(?:e-\d+)?"
 _TIME = rf"{_SECONDS} ?(?:[mµun]?s|secs?|seconds?|milliseconds?|ms|min|minutes?|m)\b"
@@ -120,6 +120,10 @@ _DATES = re.compile(
     rf"{_CLOCK}(?:,? \d{{4}}\b)?(?: [+-]\d{{4}})?)"
     rf"|(?P<american>\b\d\d?/\d\d?/\d{{4}}{_CLOCK})"
     r"|(?P<epoch>\b1[6-9]\d{8}(?:\d{3}|\.\d+)?\b)"
+    # A time without a date, where logs and test runners print it.
+    r"|(?:^|(?<=^\[)|(?<=\bStart at  )|(?<=\bat ))(?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
+    r"(?![\w:-])",
+    re.MULTILINE,
 )
 
 
@@ -155,8 +159,8 @@ class _Masking:
 def mask(text: str, moment: datetime) -> Masked:
     """Mask the values of a text that differ from run to run, and the dates of the run itself.
 
-    `moment` is when the text was sent. Only a date within a day of it is masked: any other date
-    is content.
+    `moment` is when the text was sent. Only a date within a day of it is masked, and a time without
+    a date in the two hours before it, of UTC or of this machine: any other is content.
     """
     removed: list[tuple[str, str]] = []
     for each in MASKS:
@@ -184,6 +188,8 @@ def _is_near(match: re.Match[str], moment: datetime) -> bool:
     if text := match["epoch"]:
         seconds = float(text) / (1000 if "." not in text and len(text) == 13 else 1)
         return abs(seconds - moment.timestamp()) < 86_400
+    if text := match["clock"]:
+        return _is_just_before(text, moment)
     month_name, day_text = match["month"] or match["month2"], match["day"] or match["day2"]
     year_text = re.search(r"\b\d{4}\b(?!.*\b\d{4}\b)", re.sub(r"[+-]\d{4}", "", match[0]))
     return any(
@@ -191,6 +197,17 @@ def _is_near(match: re.Match[str], moment: datetime) -> bool:
         and (year_text is None or int(year_text[0]) == d.year)
         for d in days
     )
+
+
+def _is_just_before(clock: str, moment: datetime) -> bool:
+    """Return True if a time of day is in the two hours before a moment."""
+    hours, minutes, seconds = (int(part) for part in clock[:8].split(":"))
+    clock_s = 3600 * hours + 60 * minutes + seconds
+    for sent in (moment.astimezone(UTC), moment.astimezone()):
+        sent_s = 3600 * sent.hour + 60 * sent.minute + sent.second
+        if (sent_s + 60 - clock_s) % 86_400 <= 7_260:
+            return True
+    return False
 
 
 _SEARCH = {"rg", "ag", "ack", "find", "fd", "fdfind"}

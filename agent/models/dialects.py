@@ -113,7 +113,12 @@ def _chat_of_gemini(request: GeminiRequest, body: Body, model: str) -> Body:
     chat |= {name: config[own] for own, name in names.items() if own in config}
     if config.get("responseMimeType") == "application/json":
         chat.setdefault("response_format", {"type": "json_object"})
-    level = (config.get("thinkingConfig") or {}).get("thinkingLevel", "").lower()
+    thinking = config.get("thinkingConfig") or {}
+    level = thinking.get("thinkingLevel", "").lower()
+    if (tokens := thinking.get("thinkingBudget", -1)) > 0:  # -1: the model chooses
+        level = _messages_adapter().translate_anthropic_thinking_to_reasoning_effort(
+            {"type": "enabled", "budget_tokens": tokens}
+        )
     if level in ("minimal", "low", "medium", "high"):
         chat["reasoning_effort"] = level
     calling = (body.get("toolConfig") or {}).get("functionCallingConfig") or {}

@@ -12,7 +12,7 @@ import pytest
 from agent.gateway.equivalence import Equivalent, compare_form
 from agent.gateway.masks import mask
 
-NOW = datetime(2026, 3, 14, 15, 9, tzinfo=UTC)
+NOW = datetime(2026, 3, 14, 15, 19, tzinfo=UTC)
 
 OUTPUTS = {
     "pytest": """\
@@ -59,6 +59,9 @@ Date:   Mon May 6 10:11:12 2024 +0200""",
 -rw-r--r-- 1 root root 1204 «Mar 14 15:08» setup.cfg
 «2026-03-14 15:08:59,120» INFO read 3 rows
 «2026-03-14T15:08:59Z» started, due 2026-04-01
+[«15:08:58»] INFO read 3 rows, opens 08:30:00
+«15:08:58.120» DEBUG slot 15:08:57 is free
+   Start at  «15:08:51»
 Process Group PGID: «110»
 Background PIDs: «4711»
 bash: line 1: «2312» Killed                  python big.py 2
@@ -249,7 +252,8 @@ def test_a_run_can_go_on_another_day() -> None:
 @pytest.mark.parametrize(
     "piece",
     ["a", ".", "1", " ", "\n", "/tmp/a-b.", "/tmp/a/", "1 passed ", "0.1s call  x ", "x: OK (1=a ",
-     "2026-03-14 ", "Mon Mar 14 ", "0b9c1f52-7a0e-", "session id ", "ok \tx\t", "✓ (1 ", "pid "],
+     "2026-03-14 ", "Mon Mar 14 ", "15:08:58 ", "[15:08:58] at ",
+     "0b9c1f52-7a0e-", "session id ", "ok \tx\t", "✓ (1 ", "pid "],
 )  # fmt: skip
 def test_no_output_takes_long(piece: str) -> None:
     """An output of 60 kB has two seconds of a processor, whatever is in it."""

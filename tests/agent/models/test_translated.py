@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.models.dialects import answering
+from agent.models.dialects import answering, chat_of
 from agent.models.protocol import Dialect, Foreign, ModelReply, ModelRequest, Usage
 from agent.models.recorded import ScriptedModel
 from agent.models.spec import ScriptedSpec
@@ -88,3 +88,21 @@ async def test_a_program_gets_an_estimate_of_unknown_tokens(dialect: Dialect) ->
     usage = reply.foreign["usage"]
     prompt, output = ("prompt", "completion") if dialect == "chat" else ("input", "output")
     assert (usage[f"{prompt}_tokens"], usage[f"{output}_tokens"]) == (1500, 150)
+
+
+@pytest.mark.parametrize(
+    ("thinking", "effort"),
+    [
+        ({"thinkingLevel": "HIGH"}, "high"),
+        ({"thinkingBudget": 1024}, "low"),
+        ({"thinkingBudget": 24_576}, "high"),
+        ({"thinkingBudget": -1}, None),
+        ({}, None),
+    ],
+)
+def test_a_budget_of_thinking_becomes_an_effort(
+    thinking: dict[str, object], effort: str | None
+) -> None:
+    body: dict[str, Any] = {"contents": [{"parts": [{"text": "Look."}]}], "model": "any"}
+    body["generationConfig"] = {"thinkingConfig": thinking}
+    assert chat_of(Foreign("gemini", body, {}), "gpt-5-mini").reasoning_effort == effort
