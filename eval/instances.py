@@ -1,7 +1,6 @@
 """Sources of instances: Hugging Face, a local file, or a swebench 5 task repo."""
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any
 from eval import reach
 from eval.errors import DatasetError
 from eval.readers import commands, harbor, read_row
+from eval.readers.swebench import parse_json
 from eval.types import Instance, UnusableRow
 
 BUNDLED = "bundled"
@@ -21,6 +21,7 @@ _HERE = Path(__file__).parent
 _BUNDLED_REPOS = {BUNDLED: _HERE / "tasks", "bundled-polyglot": _HERE / "tasks" / "polyglot"}
 _SUFFIXES = (".parquet", ".jsonl", ".json")
 _SHOWN_REASONS = 3
+_ROWS_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,13 @@ def read(dataset: str, split: str = "test") -> Dataset:
         DatasetError: the dataset is not available or not readable, or no row of it can be used.
     """
     path = _local(dataset)
+    raw: Iterable[Any]
     if path is None:
         raw = _hugging_face(dataset, split)
     elif path.is_dir():
         raw = _task_repo(path, split)
     else:
-        raw = [commands.add_scripts(row, path) for row in _file(path)]
+        raw = (commands.add_scripts(row, path) for row in _file(path))
     parsed = [_parse(row, f"{dataset}, row {number}") for number, row in enumerate(raw, 1)]
     counts = Counter(row.instance_id for row in parsed)
     usable: list[Instance] = []
@@ -120,20 +122,24 @@ def _local(dataset: str) -> Path | None:
     return None
 
 
-def _file(path: Path) -> list[Any]:
+def _file(path: Path) -> Iterator[Any]:
+    """Yield the rows of a file, which need not all be in memory at once."""
     try:
         match path.suffix:
             case ".parquet":
-                import pyarrow.parquet  # takes 0.3 s, and the other readers do not need it
+                import pyarrow  # takes 0.3 s, and the other readers do not need it
+                from pyarrow.parquet import ParquetFile
 
-                return _rows_of(pyarrow.parquet.read_table(path))
+                with ParquetFile(path) as file:
+                    for batch in file.iter_batches(_ROWS_AT_ONCE):
+                        yield from _rows_of(pyarrow.Table.from_batches([batch]))
             case ".jsonl":
-                return _read_jsonl(path)
+                yield from _read_jsonl(path)
             case ".json":
-                content = json.loads(path.read_text(encoding="utf-8"))
+                content = parse_json(path.read_bytes())
                 if not isinstance(content, list):
                     raise ValueError("expected a list of rows")
-                return content
+                yield from content
             case _:
                 raise DatasetError(f"{path}: a dataset file ends in {', '.join(_SUFFIXES)}")
     except (OSError, ValueError, RecursionError) as error:
@@ -155,17 +161,15 @@ def _row_of(table: Any) -> Any:
         return UnusableRow("", str(ids[0]), _first_line(error))
 
 
-def _read_jsonl(path: Path) -> list[Any]:
-    result: list[Any] = []
+def _read_jsonl(path: Path) -> Iterator[Any]:
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            if not line.strip():
+            if line.isspace():
                 continue
             try:
-                result.append(json.loads(line))
+                yield parse_json(line)
             except (ValueError, RecursionError) as error:
-                result.append(UnusableRow("", "", f"line {number} is not JSON: {error}"))
-    return result
+                yield UnusableRow("", "", f"line {number} is not JSON: {error}")
 
 
 def _read_harbor_task(folder: Path) -> Any:

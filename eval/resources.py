@@ -40,6 +40,9 @@ def demand(row: Mapping[str, Any]) -> Demand:
         DatasetError: a value is not a positive number, or not a size.
     """
     stated = {**_object(row.get("environment")), **_object(row.get("resources"))}
+    is_live = all(row.get(column) for column in _OF_SWE_BENCH_LIVE)
+    if not stated:
+        return Demand(_SWE_BENCH_LIVE_GB if is_live else None)
 
     def first(**readers: Callable[[Any], float]) -> float | None:
         for name, read in readers.items():
@@ -55,7 +58,7 @@ def demand(row: Mapping[str, Any]) -> Demand:
         return None
 
     memory_gb = first(memory_gb=_number, memory_mb=_megabytes, memory=_size)
-    if memory_gb is None and all(row.get(column) for column in _OF_SWE_BENCH_LIVE):
+    if memory_gb is None and is_live:
         memory_gb = _SWE_BENCH_LIVE_GB
     pids = first(pids=_number)
     return Demand(

@@ -203,6 +203,7 @@ def _make(
         raise DatasetError("has no test in FAIL_TO_PASS")
     script = _write_script(row, root, before, tests, patches_tests=patches_tests)
     row["created_at"] = _read_date(row.get("created_at"))
+    row["FAIL_TO_PASS"], row["PASS_TO_PASS"] = wanted  # their text is most of a row
     return Instance(
         **{column: row[column] for column in _TEXTS},
         version=str(row.get("version") or ""),

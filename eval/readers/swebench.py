@@ -2,8 +2,11 @@
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from pydantic_core import from_json
 
 from eval import harness, resources
 from eval.errors import DatasetError
@@ -135,12 +138,24 @@ def read_tests(row: Mapping[str, Any], column: str) -> tuple[str, ...]:
     """
     value = row[column]
     try:
-        names = json.loads(value) if isinstance(value, str) else value
-    except ValueError:
+        names = parse_json(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
         names = None
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+    if not isinstance(names, list | tuple) or not set(map(type, names)) <= {str}:
         raise DatasetError(f"{column} must be a list of test names, or one as JSON")
-    return tuple(names)
+    return tuple(map(sys.intern, names))  # rows of one repository have the same tests
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text. Equal short texts in it are one object.
+
+    Raises:
+        ValueError, RecursionError: it is not JSON, or nested too deeply.
+    """
+    try:
+        return from_json(text)
+    except ValueError:
+        return json.loads(text)  # it also takes halves of surrogate pairs, and a byte order mark
 
 
 def _kind(value: object) -> str:
