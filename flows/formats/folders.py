@@ -1,6 +1,7 @@
 """Files in folders of other systems. Nothing outside of such a folder is read."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from zipfile import ZipFile, is_zipfile
 
@@ -11,17 +12,41 @@ _MOST_EXPANSION = 200
 """Upper limit of the size of a file divided by the size of its archive. Logs reach about 30."""
 
 
+_MOST_LEVELS = 100
+"""Upper limit of folders inside each other."""
+
+
+def walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Yield each folder with the sorted names of its folders, which can be removed, and files.
+
+    No link is followed.
+
+    Raises:
+        UsageError: a folder cannot be read, or they are nested too deeply.
+    """
+    for parent, folders, names in os.walk(folder, onerror=_refuse):
+        path = Path(parent)
+        if len(path.parts) - len(folder.parts) > _MOST_LEVELS:
+            raise UsageError(f"{folder} has more than {_MOST_LEVELS} folders inside each other")
+        folders.sort()
+        yield path, folders, sorted(names)
+
+
+def _refuse(error: OSError) -> None:
+    raise UsageError(f"{error.filename} cannot be read: {error.strerror}")
+
+
 def find_files(folder: Path, ending: str) -> list[Path]:
     """Return the files at any depth with a name or an ending of it, in the order of their paths.
 
     Folders that are links are passed over.
 
     Raises:
-        UsageError: a file is a link that leads out of the folder.
+        UsageError: a file is a link that leads out of the folder, or a folder cannot be used.
     """
     found = (
-        Path(parent, name)
-        for parent, _, names in os.walk(folder)
+        parent / name
+        for parent, _, names in walk(folder)
         for name in names
         if name == ending or (ending.startswith(".") and name.endswith(ending))
     )

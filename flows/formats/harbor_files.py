@@ -1,6 +1,5 @@
 """The files of Harbor's jobs: trials, their failures, and the tasks that a job planned."""
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ from pydantic import AfterValidator, AllowInfNan, BaseModel, Field, ValidationEr
 from flows.display.errors import UsageError
 from flows.display.terminal import warn
 from flows.formats.attempts import Amount, Count, first_problem, read_content
-from flows.formats.folders import refuse_link
+from flows.formats.folders import refuse_link, walk
 from reports.format import plural
 
 OF_VERIFIER = """
@@ -202,9 +201,7 @@ def _find_trials(folder: Path) -> Iterator[tuple[Path, bool]]:
 
     The files below a trial are of the agent, which may have written anything.
     """
-    for parent, folders, files in os.walk(folder):
-        folders.sort()
-        path = Path(parent)
+    for path, folders, files in walk(folder):
         if "config.json" not in files:
             continue
         is_of_trial = is_trial(refuse_link(path / "config.json", folder))

@@ -4,6 +4,7 @@ Each kind of file has a separate reader in this package. A file that is none of 
 """
 
 import json
+import stat
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typing import Any
 from flows.display.errors import UsageError
 from flows.formats import swebench
 from flows.formats.attempts import ReadFiles
+from flows.formats.folders import walk
 from flows.formats.harbor_files import is_trial
 
 TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
@@ -92,13 +94,10 @@ def _recognize_file(path: Path) -> Callable[[Path], ReadFiles]:
 
 def _list_files(folder: Path) -> Iterator[Path]:
     """Yield the files below a folder in order. No link is followed."""
-    for path in sorted(folder.iterdir()):
-        if path.is_symlink():
-            continue
-        if path.is_dir():
-            yield from _list_files(path)
-        elif path.is_file():
-            yield path
+    for parent, _, names in walk(folder):
+        for path in (parent / name for name in names):
+            if stat.S_ISREG(path.lstat().st_mode):
+                yield path
 
 
 def _read_beginning(path: Path) -> Any:

@@ -1,6 +1,7 @@
 """Folders of other systems that a stranger wrote: each is refused in one line."""
 
 import json
+import os
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -117,6 +118,10 @@ REFUSED: dict[str, tuple[str, Callable[[Path], None], str]] = {
         f, config={"model": {"action_regex": "("}}), "not a mini-swe-agent trajectory"),
     "harbor, a link": ("harbor", lambda f: (write_trial(f), (f / "trial/result.json").unlink(),
         link("trial/result.json")(f))[0], "leads out of"),
+    "harbor, deep folders": ("harbor", lambda f: (f / "/".join("d" * 200)).mkdir(parents=True),
+        "more than 100 folders inside each other"),
+    "harbor, a pipe": ("harbor", lambda f: (write_trial(f), (f / "trial/config.json").unlink(),
+        os.mkfifo(f / "trial/config.json"))[0], "config.json is not a file"),
     "harbor, deep": ("harbor", lambda f: (write_trial(f), write_text("trial/result.json", DEEP)(f)
         )[0], "not the result of a Harbor trial"),
     "harbor, reward of infinity": ("harbor", lambda f: write_trial(
