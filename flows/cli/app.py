@@ -57,6 +57,7 @@ WING = "flows.jobs.cli"
 GROUPS: Mapping[str, Sequence[Callable[..., None] | typer.Typer | str]] = {
     "Start here": (
         start.demo,
+        comparison.compare,
         start.run,
         start.init,
         start.status,
@@ -64,7 +65,6 @@ GROUPS: Mapping[str, Sequence[Callable[..., None] | typer.Typer | str]] = {
         start.doctor,
     ),
     "Compare": (
-        comparison.compare,
         "chat:history",
         compare.power,
         compare.grade,

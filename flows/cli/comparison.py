@@ -47,7 +47,12 @@ def compare(
     ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """Compare results of any systems: import, pair, report. Nothing has to be declared."""
+    """Compare results that you have: of Harbor, Inspect, mini-swe-agent, swebench, or in tables.
+
+    Which is better, how sure is that, at which cost? Nothing has to be declared.
+
+    For example: durabench compare jobs/monday jobs/tuesday
+    """
     limit_threads()
     from flows.cli import console
     from flows.display.terminal import out

@@ -13,6 +13,8 @@ from flows.formats.attempts import first_problem
 
 _BEGINNING = re.compile(rb'\s*\{\s*"leaderboards"')
 
+_MODEL = "Model: "
+
 
 class _Cell(BaseModel):
     resolved: bool | None = None
@@ -23,7 +25,14 @@ class _Cell(BaseModel):
 class _Entry(BaseModel):
     name: str
     cost: float | None = None
+    tags: list[str] | None = None
     per_instance_details: dict[str, _Cell] | None = None
+
+    @property
+    def model(self) -> str | None:
+        """The model of which the entry has a tag; None without one, and with several."""
+        models = [tag.removeprefix(_MODEL) for tag in self.tags or () if tag.startswith(_MODEL)]
+        return models[0] if len(models) == 1 else None
 
 
 class _Leaderboard(BaseModel):
@@ -64,5 +73,5 @@ def _list_rows(boards: list[_Leaderboard]) -> Iterator[dict[str, object]]:
     for board, entry in entries:
         arm = f"{entry.name} ({board})" if names[entry.name] > 1 else entry.name
         for instance_id, cell in (entry.per_instance_details or {}).items():
-            row = {"arm": arm, "instance_id": instance_id, "total_cost": entry.cost}
-            yield row | cell.model_dump()
+            row = {"arm": arm, "model": entry.model, "instance_id": instance_id}
+            yield row | {"total_cost": entry.cost} | cell.model_dump()

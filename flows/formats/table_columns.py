@@ -71,11 +71,14 @@ _TEXT = "must be text, not {}"
 
 KINDS: Mapping[str, Kind] = {
     "instance": Kind(
-        ("instance_id", "instance", "task_id"), "name", _TEXT, "which instance a row is about"
+        ("instance_id", "instance", "task_id", "task"),
+        "name",
+        _TEXT,
+        "which instance a row is about",
     ),
     "arm": Kind(("arm", "model", "agent", "system"), "name", _TEXT, "which arm a row is of"),
     "resolved": Kind(
-        ("resolved", "is_resolved", "success", "passed"),
+        ("resolved", "is_resolved", "solved", "success", "passed"),
         "truth",
         "must be true, false, 1 or 0, not {}",
         "whether an instance was resolved",

@@ -5,6 +5,7 @@ Cells of text are not converted by column, so that one bad cell does not affect 
 
 import csv
 import io
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -57,10 +58,10 @@ class Sheet:
     """Name and type of each column in `rows`."""
 
     def find(self, wanted: str) -> list[int]:
-        """Return the columns with exactly that name, or else with that name in any case."""
+        """Return the columns with exactly that name, or else with its letters in any case."""
         exact = [i for i, name in enumerate(self.names) if name == wanted]
-        folded = wanted.strip().casefold()
-        return exact or [i for i, name in enumerate(self.names) if name.casefold() == folded]
+        letters = _fold(wanted)
+        return exact or [i for i, name in enumerate(self.names) if letters == _fold(name)]
 
     def write_sql(self, position: int, *, is_name: bool) -> str:
         """Return SQL for a column as text. What cannot be a name becomes a control character."""
@@ -160,18 +161,22 @@ def _read_text(path: Path, connection: "DuckDBPyConnection", copy: str, text: st
     return header
 
 
+def _fold(name: str) -> str:
+    """Return a name in lower case, with an underscore for each run of other characters."""
+    return re.sub(r"[\W_]+", "_", name.casefold()).strip("_") or name
+
+
 def _describe_columns(connection: "DuckDBPyConnection") -> list[str]:
     return [name for name, *_ in connection.execute("describe rows").fetchall()]
 
 
 def _text(path: Path, content: bytes) -> str:
     try:
-        text = content.decode("utf-8-sig")
+        if b"\0" not in content:  # UTF-16 without a mark, or no text at all
+            return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:  # UTF-16 without a mark, or no text at all
-        raise UsageError(f"{path} cannot be read: it is not UTF-8 text; save it as UTF-8")
-    return text
+        pass
+    raise UsageError(f"{path} cannot be read: it is not UTF-8 text; save it as UTF-8")
 
 
 def _unreadable(path: Path, why: str) -> UsageError:

@@ -298,7 +298,7 @@ def _find_column(path: Path, sheet: Sheet, wanted: str | None, kind: str) -> int
     missing = f"no column {wanted!r}" if wanted else f"no column that says {KINDS[kind].meaning}"
     raise UsageError(
         f"{path} has {missing}; it has {', '.join(sheet.names)}; "
-        f"name one with --column {kind}=NAME{hint}"
+        f"call one {KINDS[kind].usual[0]}, or import it with --column {kind}=NAME{hint}"
     )
 
 

@@ -80,6 +80,17 @@ def test_a_table(tmp_path: Path, name: str) -> None:
     assert count(path) == count(path.parent) == (2, 1)
 
 
+def test_a_table_with_the_headings_of_a_spreadsheet(tmp_path: Path) -> None:
+    """Case, blanks and marks do not matter, and a refusal says what a column has to be called."""
+    path = tmp_path / "t.csv"
+    path.write_text("Instance ID,Solved?,# calls\na-1,1,7\na-2,0,8\n")
+    assert count(path) == (2, 1)
+    assert [a.facts.model_calls for a in recognition.read(path).attempts] == [7, 8]
+    path.write_text("row,passed\n1,1\n")
+    with pytest.raises(UsageError, match="it has row, passed; call one instance_id, or import it"):
+        recognition.read(path)
+
+
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     """A folder that only links to results holds none."""
     (tmp_path / "folder").mkdir()

@@ -154,7 +154,13 @@ def test_the_traps_of_a_published_table_are_named(
         for number, (resolved, cost, calls) in enumerate(cells)
     }
     entries = [
-        {"name": "one", "resolved": 25.0, "cost": 3.0, "per_instance_details": details},
+        {
+            "name": "one",
+            "resolved": 25.0,
+            "cost": 3.0,
+            "tags": ["Model: m-1", "Org: o"],
+            "per_instance_details": details,
+        },
         {"name": "two", "resolved": 25.0, "cost": 1.0, "per_instance_details": details},
         {"name": "without details", "resolved": 50.0, "per_instance_details": None},
     ]
@@ -165,6 +171,8 @@ def test_the_traps_of_a_published_table_are_named(
     assert [(arm.label, arm.resolved, arm.planned, arm.cost_usd, arm.unpriced) for arm in arms] == [
         (label, 1, 4, 1.0, 1) for label in ("one (Verified)", "two", "one (Lite)")
     ]
+    models = {row["model"] for row in Lake.open(tmp_path / "lake").rows("attempts", "x")}
+    assert models == {"m-1", "unknown"}
     shown = " ".join(capsys.readouterr().err.split())
     assert "3 rows have no verdict, and count as not graded" in shown
     assert "3 rows have a cost of 0 and not 0 calls: the cost counts as unknown" in shown
