@@ -21,9 +21,7 @@ from agent.arms.options import (
 from agent.models.spec import ModelSpec
 from flows.display.errors import UsageError
 from flows.experiments.forms import ArmForm
-
-NAME = r"^[a-z0-9][a-z0-9._-]*$"
-"""Pattern of names that are also lake folders and container labels."""
+from flows.storage.lake import NAME
 
 
 def make_name(text: str) -> str:

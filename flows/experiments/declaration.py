@@ -19,11 +19,12 @@ from agent.models.pacing import RateLimit
 from agent.models.spec import ModelSpec
 from eval.selection import Selection
 from flows.display.errors import UsageError
-from flows.experiments.arms import NAME, ArmSpec, Declared, derive_arms
+from flows.experiments.arms import ArmSpec, Declared, derive_arms
 from flows.experiments.forms import RULES, Form
 from flows.experiments.gates import Gates
 from flows.experiments.resources import Resources
 from flows.experiments.secret_kinds import ReadableValues
+from flows.storage.lake import NAME
 
 
 class StopWhen(Declared):

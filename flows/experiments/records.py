@@ -1,6 +1,5 @@
 """Convert attempts, steps and gradings to lake rows."""
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,6 @@ from agent.models.protocol import ModelReply, Usage
 from agent.models.spec import LiteLLMSpec, ModelSpec, SimulatedSpec
 from agent.session.reuse import Rules
 from agent.session.steps import ActionResult, CutOff, Result, Step
-from agent.shortening import shorten_middle
 from agent.types import Outcome
 from agent.workspaces import CommandResult
 from eval.audit import Audit, AuditedVerdict
@@ -27,11 +25,14 @@ from flows.experiments.cell_state import Interruption
 from flows.experiments.cells import Cell, Submission
 from flows.experiments.flaws import FLAWS, reader_of
 from flows.experiments.keys import agent_spec, attempt_id_of
-from flows.storage.files import encode_patch, make_readable
+from flows.storage.files import (
+    content_json,
+    make_readable,
+    output_json,
+    patch_row,
+    patch_sha256,
+)
 from flows.storage.lake import Lake, Row, versions
-
-SHOWN_CHARACTERS = 64_000
-"""Characters of one output that the `steps` table keeps, half from each end."""
 
 LOG_TAIL_CHARACTERS = 4_000
 
@@ -43,26 +44,6 @@ NO_REPORT: Row = {
     "report": None,
 }
 """These columns of an attempt whose arm reports nothing about itself."""
-
-NOTHING_KNOWN: Row = {
-    **{f"{flaw}_replies": None for flaw in FLAWS},
-    "refused_requests": None,
-    "base_attempt_id": None,
-    "reused_calls": None,
-    "reused_usd": None,
-}
-"""These columns of an attempt of another system."""
-
-UNKNOWN_TOKENS: Row = {name: None for name in asdict(Usage()) if name != "cost_usd"}
-"""Token columns if the numbers are unknown; unknown is never 0."""
-
-UNKNOWN_USAGE: Row = {
-    "model_calls": None,
-    "unpriced_calls": None,
-    **UNKNOWN_TOKENS,
-    "cost_usd": None,
-}
-"""Usage columns of an attempt if its usage is unknown."""
 
 
 @dataclass(frozen=True)
@@ -273,16 +254,6 @@ def _result_columns(result: Result) -> Row:
             return {**columns, "result": text, "timed_out": why == "time"}
 
 
-def patch_row(cell: Row, arm: str, patch: str) -> Row:
-    """Return a row of `predictions`. `cell` holds attempt, instance and repeat."""
-    return {
-        **cell,
-        "model_name_or_path": arm,
-        "model_patch": patch,
-        "patch_sha256": patch_sha256(patch),
-    }
-
-
 def evaluation_row(evaluation: Evaluation, submission: Submission, audited: Audit) -> Row:
     """Return the row of `evaluations` after a first grading."""
     return {
@@ -329,11 +300,6 @@ def model_name(spec: ModelSpec) -> str:
             return spec.provider
 
 
-def patch_sha256(patch: str) -> str:
-    """Return the SHA-256 of the bytes of a patch."""
-    return hashlib.sha256(encode_patch(patch)).hexdigest()
-
-
 def tokens(usage: Usage) -> Row:
     """Return the token columns of a usage."""
     return {name: count for name, count in asdict(usage).items() if name != "cost_usd"}
@@ -343,29 +309,6 @@ def _sum_known_usd(usages: Sequence[Usage]) -> float | None:
     """Return the known cost of calls, or None if no cost of any is known."""
     costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
     return sum(costs) if costs or not usages else None
-
-
-def content_json(content: Any) -> str:
-    """Return what an action returned for `steps`, with the middle of long texts removed."""
-    return make_readable(json.dumps(_shorten(content), ensure_ascii=False))
-
-
-def _shorten(content: Any) -> Any:
-    match content:
-        case str():
-            return shorten_middle(content, SHOWN_CHARACTERS)
-        case list():
-            return [_shorten(element) for element in content]
-        case dict():
-            return {name: _shorten(value) for name, value in content.items()}
-        case _:
-            return content
-
-
-def output_json(output: str) -> str:
-    """Return a command's output for `steps`, with the middle removed if it is long."""
-    text = make_readable(shorten_middle(output, SHOWN_CHARACTERS))
-    return json.dumps({"output": text}, ensure_ascii=False)
 
 
 def get_journal_attempt(cell: Cell, attempt_id: str) -> Attempt:

@@ -4,6 +4,7 @@ A format reads files as `ReadFiles`, whose attempts have their steps in ATIF, an
 these to the lake. `exports` reads attempts of a lake in the same form, and a format writes them.
 
 attempts        the model of an attempt: facts, and steps of ATIF
+call_counts     the number of calls of a trajectory, without its texts
 step_rows       rows of the lake from steps of ATIF
 atif_steps      steps of ATIF from rows of the lake, in any dialect of requests
 filing          attempts to the lake

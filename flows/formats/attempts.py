@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,10 +23,10 @@ from pydantic import (
 
 from eval.types import EvaluationOutcome
 from flows.display.errors import UsageError
-from flows.experiments import records
 from flows.formats import table_columns
 from flows.storage.files import copy_exactly, make_readable, restore
 from flows.storage.lake import Row
+from reports.columns import TABLES
 
 if TYPE_CHECKING:
     from atif import Step  # takes a tenth of a second
@@ -36,7 +37,7 @@ KEY = "durabench"
 Format = Literal["durabench-attempt-1"]
 FORMAT: Format = "durabench-attempt-1"
 
-TOKENS = tuple(records.UNKNOWN_TOKENS)
+TOKENS = tuple(name for name in TABLES["llm_calls"].schema.names if name.endswith("_tokens"))
 """The columns of tokens."""
 
 MOST_BYTES = 2**30
@@ -217,10 +218,13 @@ def read_content(path: Path) -> bytes:
     """Return the bytes of a file.
 
     Raises:
-        UsageError: it cannot be read, or is larger than `MOST_BYTES`.
+        UsageError: it cannot be read, is not a file, or is larger than `MOST_BYTES`.
     """
     try:
-        if path.stat().st_size > MOST_BYTES:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # a pipe would be read for ever
+            raise UsageError(f"{path} is not a file: put the file itself in its place")
+        if found.st_size > MOST_BYTES:
             raise UsageError(f"{path} is larger than {MOST_BYTES // 2**30} GiB")
         return path.read_bytes()
     except OSError as error:

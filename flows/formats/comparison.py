@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from flows.display.errors import UsageError
-from flows.formats import comparison_notes, exports, filing, imported_arms, recognition
+from flows.formats import comparison_notes, filing, imported_arms, recognition
 from flows.formats.attempts import ExchangedAttempt, ReadFiles
 from flows.formats.imported_arms import Comparisons
 from flows.storage import report_files
@@ -109,6 +109,8 @@ def _read_experiment(name: str, lake: Lake) -> ReadFiles:
         raise UsageError(
             f"{name} is neither a file, a folder nor an experiment of the lake {lake.root}"
         )
+    from flows.formats import exports  # the journal takes a third of a second to import
+
     with lake.reading():
         planned, dataset = exports.read_plan(lake, name)
     found = list(exports.read_attempts(lake, name, with_steps=False))

@@ -8,12 +8,11 @@ from typing import Any
 
 from eval.digests import canonical_digest
 from flows.display.errors import UsageError
-from flows.experiments import records
-from flows.experiments.programs import NO_PROGRAM
 from flows.formats import imported_arms, lake_rows
 from flows.formats.attempts import TOKENS, AttemptFacts, ExchangedAttempt, ReadFiles, total
 from flows.formats.imported_arms import IMPORTED, Comparisons, ImportedArm, Summary
 from flows.formats.table_columns import MOST_REPEATS
+from flows.storage.files import patch_row, patch_sha256
 from flows.storage.lake import Lake, Row
 
 
@@ -206,7 +205,7 @@ def _list_rows(arm: str, unit: str, attempt: ExchangedAttempt) -> Iterator[tuple
             yield "steps", row
     patch = facts.exact_patch
     if patch is not None:
-        yield "predictions", records.patch_row(cell, arm, patch)
+        yield "predictions", patch_row(cell, arm, patch)
     if facts.verdict is not None:
         yield (
             "evaluations",
@@ -216,7 +215,7 @@ def _list_rows(arm: str, unit: str, attempt: ExchangedAttempt) -> Iterator[tuple
                 harness_version=attempt.graded_by,
                 tests=attempt.tests,
                 reason=facts.reason,
-                patch_sha256="" if patch is None else records.patch_sha256(patch),
+                patch_sha256="" if patch is None else patch_sha256(patch),
             ),
         )
     release = {facts.agent: attempt.version} if attempt.version else {}
@@ -228,10 +227,7 @@ def _list_rows(arm: str, unit: str, attempt: ExchangedAttempt) -> Iterator[tuple
             **lake_rows.attempt_columns(
                 cell, facts.repo, agent=facts.agent, model=facts.model, provider="unknown"
             ),
-            **records.NO_REPORT,
-            **NO_PROGRAM,
             **{name: getattr(facts, name) for name in same},
-            "billed_usd": None,
             "versions": json.dumps({**release, **facts.versions}),
         },
     )

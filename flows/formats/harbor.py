@@ -1,21 +1,23 @@
 """Job folders of Harbor: rewards, costs, tokens, and the trajectories of the agents."""
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-from atif import Step
+from typing import TYPE_CHECKING
 
 from eval.digests import canonical_digest
 from eval.types import EvaluationOutcome
 from flows.display.errors import UsageError
 from flows.display.terminal import warn
-from flows.formats import atif, attempts, lake_rows, step_rows
+from flows.formats import attempts, call_counts, lake_rows
 from flows.formats.attempts import (
     ExchangedAttempt,
     ReadFiles,
+    read_content,
 )
-from flows.formats.folders import refuse_link
+from flows.formats.folders import is_inside, refuse_link
 from flows.formats.harbor_files import (
     OF_VERIFIER,
     AgentUsage,
@@ -27,6 +29,9 @@ from flows.formats.harbor_files import (
 )
 from flows.storage.lake import Row
 from reports.format import plural
+
+if TYPE_CHECKING:
+    from atif import Step  # takes a tenth of a second
 
 CONTROLS = {"oracle": "gold", "nop": "null"}
 """Harbor's agents that call no model, and the arms of ours that do the same."""
@@ -42,8 +47,8 @@ def read(folders: Sequence[Path], reward: str | None, *, with_steps: bool = True
     """Read the trials of jobs. Their arms are an agent with its model, or a job.
 
     `reward` names the reward that decides, where a verifier gives several. 1 is resolved, and any
-    smaller reward is not. Trajectories are the slow part of a job: without them, the number of
-    calls is unknown.
+    smaller reward is not. Trajectories are the slow part of a job: without `with_steps`, only
+    their calls are counted.
 
     Raises:
         UsageError: a folder or a file cannot be used.
@@ -66,7 +71,7 @@ def read(folders: Sequence[Path], reward: str | None, *, with_steps: bool = True
             instances[trial.task_name],
             jobs[path],
             reward,
-            _read_lines(path, trial) if with_steps else {},
+            with_steps=with_steps,
         )
         for path, trial in trials.items()
     ]
@@ -118,8 +123,10 @@ def _read_attempt(
     instance_id: str,
     job: str,
     reward: str | None,
-    lines: Mapping[str, Sequence[Step]],
+    *,
+    with_steps: bool,
 ) -> ExchangedAttempt:
+    lines = _read_lines(folder, trial) if with_steps else {}
     failure, info = trial.failure, trial.agent_info
     kind = failure.exception_type if failure else ""
     outcome, verdict = _read_ending(failure, _read_reward(trial, reward))
@@ -135,7 +142,7 @@ def _read_attempt(
     ]
     facts = attempts.describe(
         source,
-        _read_usage(trial, step_rows.calls(lines, name)),
+        _read_usage(folder, trial, lines, name),
         agent=CONTROLS.get(info.name, info.name),
         model=name,
         instance_id=instance_id,
@@ -199,7 +206,7 @@ def _read_reward(trial: Trial, name: str | None) -> float | None:
     return value
 
 
-def _read_usage(trial: Trial, calls: Sequence[tuple[Row, int]]) -> Row:
+def _read_usage(folder: Path, trial: Trial, lines: Mapping[str, Sequence[Step]], model: str) -> Row:
     """Return the totals of a trial. A figure is unknown if it is unknown for one of its steps."""
     if trial.agent_info.name in CONTROLS:
         return dict.fromkeys(("model_calls", "unpriced_calls", *attempts.TOKENS, "cost_usd"), 0)
@@ -211,22 +218,39 @@ def _read_usage(trial: Trial, calls: Sequence[tuple[Row, int]]) -> Row:
     }
     costs = [context.cost_usd for context in contexts]
     cost_usd = None if None in costs else sum(cost or 0.0 for cost in costs)
-    if calls:
-        return attempts.sum_usage(calls, tokens, cost_usd)
-    return {**tokens, "cost_usd": cost_usd or None}
+    if lines:
+        from flows.formats import step_rows
+
+        if calls := step_rows.calls(lines, model):
+            return attempts.sum_usage(calls, tokens, cost_usd)
+    return {"model_calls": _count_calls(folder, trial), **tokens, "cost_usd": cost_usd or None}
 
 
-def _read_lines(folder: Path, trial: Trial) -> dict[str, Sequence[Step]]:
-    """Return the steps that the trajectories of a trial have. A broken one is passed over."""
+def _count_calls(folder: Path, trial: Trial) -> int | None:
+    """Return the number of calls in the trajectories of a trial; None if it is unknown."""
+    counts = [
+        call_counts.count_in(read_content(path)) if is_inside(path, folder) else None
+        for path in _find_trajectories(folder, trial).values()
+    ]
+    return attempts.total(counts) or None
+
+
+def _find_trajectories(folder: Path, trial: Trial) -> dict[str, Path]:
+    """Return the trajectories that a trial has, by the name of its step; empty for the trial."""
     folders = {"": folder / "agent"} | {
         step.step_name: folder / "steps" / step.step_name / "agent"
         for step in trial.step_results or ()
     }
+    paths = {scope: agent / "trajectory.json" for scope, agent in folders.items()}
+    return {scope: path for scope, path in paths.items() if path.is_file()}
+
+
+def _read_lines(folder: Path, trial: Trial) -> dict[str, Sequence[Step]]:
+    """Return the steps that the trajectories of a trial have. A broken one is passed over."""
+    from flows.formats import atif, step_rows
+
     lines: dict[str, Sequence[Step]] = {}
-    for scope, agent in folders.items():
-        path = agent / "trajectory.json"
-        if not path.is_file():
-            continue
+    for scope, path in _find_trajectories(folder, trial).items():
         try:
             refuse_link(path, folder)
             [recording] = atif.find([path])

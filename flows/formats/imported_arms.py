@@ -17,9 +17,8 @@ from pathlib import Path
 from eval.digests import canonical_digest
 from flows.display.errors import UsageError
 from flows.display.terminal import warn
-from flows.experiments import records
-from flows.experiments.arms import NAME
-from flows.storage.lake import Lake, Row
+from flows.storage.files import patch_sha256
+from flows.storage.lake import NAME, Lake, Row
 from reports.columns import TABLES
 
 _OF_ARM = (
@@ -379,5 +378,5 @@ def _withdraw(lake: Lake, experiment: str, arm: str, units: frozenset[str]) -> N
 
 def prediction_id(experiment: str, arm: str, instance_id: str, patch: str | None) -> str:
     """Return the attempt id for a patch."""
-    sha256 = None if patch is None else records.patch_sha256(patch)
+    sha256 = None if patch is None else patch_sha256(patch)
     return canonical_digest([experiment, arm, instance_id, sha256])[:32]

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from eval.types import EvaluationOutcome
-from flows.experiments import records, resources
-from flows.experiments.programs import NO_PROGRAM
-from flows.experiments.records import NOTHING_KNOWN
 from flows.storage.lake import Row
+from reports.columns import TABLES
 
 _WITH_REPOSITORY = re.compile(r"([^_/].*?)__(.+)-[0-9]+")
 """Instance ids of SWE-bench, which are made of a repository and a number."""
@@ -27,24 +25,17 @@ def get_metered_usd(cost_usd: float | None, model_calls: int | None) -> float | 
 
 
 def attempt_columns(cell: Row, repo: str, *, agent: str, model: str, provider: str) -> Row:
-    """Return the columns of `attempts` that are the same for all rows of an import."""
+    """Return the columns of `attempts` of an import. What is not given is unknown."""
     return {
+        **dict.fromkeys(TABLES["attempts"].schema.names),
         **cell,
         "repo": repo,
-        "difficulty": None,
-        "instance_created_at": None,
         "agent": agent,
         "model": model,
         "provider": provider,
         "environment": "imported",
-        "duration_s": None,
-        "order_in_instance": None,
-        "git_removed": None,
-        **NOTHING_KNOWN,
         "seed": 0,
         "image": "",
-        "image_digest": None,
-        **resources.UNKNOWN,
     }
 
 
@@ -63,13 +54,9 @@ def bare_attempt_row(
         **attempt_columns(cell, repo, agent="imported", model=model, provider="none"),
         "outcome": "submitted",
         "detail": detail,
-        **records.NO_REPORT,
-        **NO_PROGRAM,
         "started_at": started_at,
-        **records.UNKNOWN_USAGE,
         "model_calls": model_calls,
         "cost_usd": cost_usd,
-        "billed_usd": None,
         "versions": "{}",
     }
 
@@ -87,19 +74,17 @@ def evaluation_row(
     lists = ("fail_to_pass", "pass_to_pass")
     columns = [f"{which}_{result}" for which in lists for result in ("success", "failure")]
     return {
+        **dict.fromkeys(TABLES["evaluations"].schema.names),
         **cell,
         "patch_sha256": patch_sha256,
         "environment": "imported",
         "outcome": outcome,
         "resolved": outcome == "resolved",
         "reason": reason,
-        **records.audit_columns(None, [], gradings=1),
+        "audit_reasons": [],
+        "gradings": 1,
         **{column: (tests or {}).get(column, []) for column in columns},
         "log_tail": "",
-        "image_digest": None,
-        **resources.UNKNOWN,
         "harness_version": harness_version,
         "timeout_s": math.nan,
-        "started_at": None,
-        "duration_s": None,
     }

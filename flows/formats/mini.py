@@ -21,7 +21,7 @@ from flows.display.errors import UsageError
 from flows.display.terminal import warn
 from flows.experiments import records
 from flows.formats import atif_steps, attempts, lake_rows, step_rows
-from flows.formats.attempts import ExchangedAttempt, ReadFiles
+from flows.formats.attempts import TOKENS, ExchangedAttempt, ReadFiles
 from flows.formats.folders import find_files, refuse_link
 from flows.formats.harbor_files import INFRASTRUCTURE
 from flows.formats.predictions import PredictionSource, instances_of
@@ -107,7 +107,7 @@ def _read_attempt(path: Path, run: Trajectory, chosen: Mapping[str, Instance]) -
 
 def _read_answer(number: int, call: RecordedCall) -> Step:
     message = json.loads(make_readable(json.dumps(call.message, ensure_ascii=False)))
-    tokens = records.tokens(call.usage) if call.has_tokens else records.UNKNOWN_TOKENS
+    tokens = records.tokens(call.usage) if call.has_tokens else dict.fromkeys(TOKENS)
     return Step(
         step_id=number,
         timestamp=call.created_at.isoformat() if call.created_at else None,

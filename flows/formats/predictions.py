@@ -13,11 +13,12 @@ from eval import instances, predictions
 from eval.selection import Selection
 from eval.types import Instance, Prediction
 from flows.display.errors import UsageError
-from flows.experiments import plan, records, workspaces
+from flows.experiments import plan, workspaces
 from flows.experiments.cells import Place, Submission
 from flows.experiments.resources import Resources, refuse_excess
 from flows.formats import imported_arms, lake_rows
 from flows.formats.imported_arms import ImportedArm
+from flows.storage.files import patch_row
 from flows.storage.lake import Lake
 
 
@@ -143,7 +144,7 @@ def _file_prediction(
     attempt_id = imported_arms.prediction_id(experiment, arm, instance.instance_id, patch)
     cell = {"attempt_id": attempt_id, "instance_id": instance.instance_id, "repeat": 0}
     if patch is not None:
-        lake.write("predictions", *where, attempt_id, [records.patch_row(cell, arm, patch)])
+        lake.write("predictions", *where, attempt_id, [patch_row(cell, arm, patch)])
     filed = lake.read("attempts", *where, attempt_id)
     started_at = filed[0]["started_at"] if filed else datetime.now(UTC)
     row = lake_rows.bare_attempt_row(

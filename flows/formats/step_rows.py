@@ -10,9 +10,9 @@ from atif import ContentPart, Metrics, Step
 
 from agent.models.protocol import CostSource
 from eval.digests import canonical_digest
-from flows.experiments import records
 from flows.formats import attempts
-from flows.storage.files import make_readable
+from flows.formats.call_counts import count_calls
+from flows.storage.files import content_json, make_readable, output_json
 from flows.storage.lake import Row
 
 OBSERVATION = "observation"
@@ -82,9 +82,7 @@ def rows(lines: Mapping[str, Sequence[Step]], cell: Row) -> Iterator[Row]:
                 "kind": place.kind,
                 "request": make_readable(json.dumps(place.request, ensure_ascii=False)),
                 "request_digest": canonical_digest(place.request),
-                "result": records.output_json(output)
-                if is_command
-                else records.content_json(place.content),
+                "result": output_json(output) if is_command else content_json(place.content),
                 "exit_code": exit_code if isinstance(exit_code, int) else None,
                 "output_bytes": len(output.encode("utf-8", "replace")) if is_command else None,
                 "timed_out": place.figures.get("timed_out") is True,
@@ -96,9 +94,6 @@ def rows(lines: Mapping[str, Sequence[Step]], cell: Row) -> Iterator[Row]:
 def calls(lines: Mapping[str, Sequence[Step]], model: str) -> list[tuple[Row, int]]:
     """Return the rows of `llm_calls` without their cell, each with the number of calls it counts.
 
-    Several steps can belong to one call: in a line with figures, steps without figures and without
-    a count are not calls. A copied step was paid for where it was copied from.
-
     Raises:
         ValueError: a figure cannot be used.
     """
@@ -106,9 +101,8 @@ def calls(lines: Mapping[str, Sequence[Step]], model: str) -> list[tuple[Row, in
     for scope, steps in lines.items():
         is_measured = any(step.metrics for step in steps)
         for seq, (step, kind, *_) in enumerate(_places(scope, steps)):
-            is_silent = step.is_copied_context or (is_measured and step.llm_call_count is None)
-            if kind == "model" and not (step.metrics is None and is_silent):
-                number = 1 if step.llm_call_count is None else step.llm_call_count
+            number = count_calls(step, is_measured=is_measured) if kind == "model" else 0
+            if number:
                 row = {"scope": scope, "seq": seq, **call_row(step, model)}
                 counted_rows.append((row, number))
     return counted_rows

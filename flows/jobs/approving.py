@@ -25,9 +25,9 @@ from agent.journal import Attempt, InboxMessage, Journal, MessageKind
 from agent.journal.holding import worker
 from agent.journal.inbox import DECISIONS
 from eval.digests import canonical_digest
-from flows.experiments.records import patch_sha256
 from flows.server.flow_run import find_own
 from flows.server.stopping import sign_off
+from flows.storage.files import patch_sha256
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake, Row
 

@@ -25,7 +25,6 @@ from flows.experiments.cells import Cell, Place
 from flows.experiments.earlier import resume_attempts
 from flows.experiments.plan import declare
 from flows.experiments.probe import refuse_unusable_models
-from flows.experiments.records import patch_sha256
 from flows.experiments.stop import Stop
 from flows.jobs import approving, body, commits, publishing, rows, verification
 from flows.jobs.changes import tell_automation
@@ -44,6 +43,7 @@ from flows.server.stopping import graceful_stop
 from flows.server.turns import in_turn
 from flows.storage import bindings, journals
 from flows.storage.cleanup import clean_up_around
+from flows.storage.files import patch_sha256
 from flows.storage.lake import Lake, Row
 from reports.quoting import quote_text
 

@@ -5,6 +5,7 @@ JSON has an escape for those, so a JSON string holds such a text whole: in a pre
 in a column with the exact copy of a patch.
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from agent.shortening import shorten_middle
 from reports.columns import LakeTable
+
+SHOWN_CHARACTERS = 64_000
+"""Characters of one output that the `steps` table keeps, half from each end."""
 
 
 def make_readable(text: str) -> str:
@@ -99,3 +104,41 @@ def _add_copies(table: LakeTable, row: Row) -> Row:
         if isinstance(text := row.get(name), str):
             complete |= {name: make_readable(text), copy: copy_exactly(text)}
     return complete
+
+
+def patch_row(cell: Row, arm: str, patch: str) -> Row:
+    """Return a row of `predictions`. `cell` holds attempt, instance and repeat."""
+    return {
+        **cell,
+        "model_name_or_path": arm,
+        "model_patch": patch,
+        "patch_sha256": patch_sha256(patch),
+    }
+
+
+def patch_sha256(patch: str) -> str:
+    """Return the SHA-256 of the bytes of a patch."""
+    return hashlib.sha256(encode_patch(patch)).hexdigest()
+
+
+def content_json(content: Any) -> str:
+    """Return what an action returned for `steps`, with the middle of long texts removed."""
+    return make_readable(json.dumps(_shorten(content), ensure_ascii=False))
+
+
+def _shorten(content: Any) -> Any:
+    match content:
+        case str():
+            return shorten_middle(content, SHOWN_CHARACTERS)
+        case list():
+            return [_shorten(element) for element in content]
+        case dict():
+            return {name: _shorten(value) for name, value in content.items()}
+        case _:
+            return content
+
+
+def output_json(output: str) -> str:
+    """Return a command's output for `steps`, with the middle removed if it is long."""
+    text = make_readable(shorten_middle(output, SHOWN_CHARACTERS))
+    return json.dumps({"output": text}, ensure_ascii=False)

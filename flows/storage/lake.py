@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 DEFAULT = "lake"
 VARIABLE = "DURABENCH_LAKE"
 
+NAME = r"^[a-z0-9][a-z0-9._-]*$"
+"""Pattern of names that are also folders and container labels."""
+
 
 @dataclass(frozen=True)
 class Lake:

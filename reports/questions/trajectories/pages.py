@@ -42,6 +42,8 @@ def find_trajectories(lake: Path | UPath, report: Report) -> frozenset[str]:
 
     Imports without steps have none, nor has an attempt that ended before its first step.
     """
+    if not (lake / "steps").exists():
+        return frozenset()
     return frozenset(
         cell.attempt_id
         for cell in _list_referenced_cells(report)

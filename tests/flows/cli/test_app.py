@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from eval import instances
 from flows.cli.app import GROUPS, app
+from tests.flows.formats.trajectories import HARBOR_JOB
 from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import fill
 
@@ -82,18 +83,25 @@ def fails(*arguments: str, because: str) -> None:
     assert set(Path.cwd().rglob("*")) == before
 
 
-def test_a_report_loads_neither_prefect_nor_a_database(tmp_path: Path) -> None:
-    """A report of results without steps imports neither Prefect nor SQLAlchemy.
+@pytest.mark.parametrize(
+    "arguments",
+    [["report", "trial"], ["compare", f"first={HARBOR_JOB}", f"second={HARBOR_JOB}"]],
+    ids=["report", "compare"],
+)
+def test_a_report_loads_neither_prefect_nor_a_database(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    """A report of results without steps imports neither Prefect nor SQLAlchemy nor the arms.
 
-    They take a third of a second each.
+    They take between a third of a second and two seconds each.
     """
     fill(LakeBuilder(tmp_path / "lake"), 3, 12, priced=True)
     program = (
         "import atexit, sys\n"
         "from flows.cli.app import app\n"
-        "slow = {'prefect', 'sqlalchemy', 'litellm'}\n"
+        "slow = {'prefect', 'sqlalchemy', 'litellm', 'agent.arms', 'agent.models'}\n"
         "atexit.register(lambda: print(sorted(slow & sys.modules.keys())))\n"
-        "app(['report', 'trial'])"
+        f"app({arguments})"
     )
     found = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -15,10 +15,7 @@ from flows.display.errors import UsageError
 from flows.formats import atif, exports, filing
 from flows.storage.lake import Lake, Row
 from reports.columns import TABLES
-from tests.flows.formats.trajectories import HARBOR_JOB, asked, ran, said, trajectory, write
-
-HARBOR = "DURABENCH_TEST_HARBOR"
-"""A Python of 3.12 or newer with the package harbor."""
+from tests.flows.formats.trajectories import HARBOR, HARBOR_JOB, asked, ran, said, trajectory, write
 
 OWN = {"attempt_id", "request_digest"}
 """Columns that name a row of one import."""

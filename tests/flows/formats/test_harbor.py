@@ -1,7 +1,9 @@
 """Imports of job folders of Harbor. The folders beside this file are what Harbor itself wrote."""
 
 import json
+import os
 import shutil
+import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,11 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from flows.display.errors import UsageError
 from flows.formats import filing, harbor
+from flows.formats.harbor_files import INFRASTRUCTURE, OF_VERIFIER
 from flows.formats.imported_arms import Summary
 from flows.storage import report_files
 from flows.storage.lake import Lake
-from tests.flows.formats.trajectories import HARBOR_JOB
+from tests.flows.formats.trajectories import HARBOR, HARBOR_JOB
 
 ENDINGS = Path(__file__).parent / "harbor_endings"
 """A job of Harbor 0.26: a provider that fails, a verifier without a reward, a task of two steps."""
@@ -100,6 +103,31 @@ def test_the_rewards_that_count_are_harbors(lake: Lake) -> None:
     assert sum(row["cost_usd"] for row in rows) == pytest.approx(stated["cost_usd"])
     assert sum(row["input_tokens"] for row in rows) == stated["n_input_tokens"]
     assert {row["model_calls"] for row in rows if "stages" in row["instance_id"]} == {0, 4}
+
+
+@pytest.mark.parametrize("job", [HARBOR_JOB, ENDINGS], ids=["job", "endings"])
+def test_calls_are_counted_without_reading_the_steps(job: Path) -> None:
+    """A comparison states as many calls as an import."""
+    quick, whole = (
+        {a.digest: a.facts.model_calls for a in harbor.read([job], None, with_steps=steps).attempts}
+        for steps in (False, True)
+    )
+    assert quick == whole
+    assert any(quick.values())
+
+
+@pytest.mark.skipif(HARBOR not in os.environ, reason=f"{HARBOR} is not set")
+def test_failures_without_a_valid_reward_are_harbors() -> None:
+    """Harbor's own table of exceptions is the one that is used for results of earlier releases."""
+    program = """
+from harbor.models.trial.error_policy import ERROR_POLICIES
+print(*(name for name, policy in ERROR_POLICIES.items() if not policy.has_valid_reward))
+"""
+    done = subprocess.run(
+        [os.environ[HARBOR], "-c", program], capture_output=True, text=True, check=True
+    )
+    ours = f"CancelledError {OF_VERIFIER} {INFRASTRUCTURE}"
+    assert sorted(done.stdout.split()) == sorted(ours.split())
 
 
 def test_a_job_decides_which_rewards_count(lake: Lake, tmp_path: Path) -> None:

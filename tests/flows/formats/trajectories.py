@@ -6,6 +6,9 @@ from typing import Any
 
 Json = dict[str, Any]
 
+HARBOR = "DURABENCH_TEST_HARBOR"
+"""A Python of 3.12 or newer with the package harbor."""
+
 HARBOR_JOB = Path(__file__).parent / "harbor_job"
 """A job of Harbor 0.26: two models, two tasks, two trials each, one task out of time."""
 
