@@ -25,6 +25,8 @@ class Task:
     """A Bash script for `gold`, of a task without a reference patch."""
     runner: TestRunner = PYTEST
     """The test runner of the repository."""
+    for_reviewers: bool = False
+    """True if people review the change and no hidden test decides: tests are part of the change."""
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,11 @@ class Instance:
     timeout_s: float | None = None
     """The limit of its tests, in seconds, if the task states one."""
 
+    @property
+    def has_hidden_tests(self) -> bool:
+        """False for the task of a job, whose change people review."""
+        return self.rules is not None or bool(self.fail_to_pass or self.pass_to_pass)
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 over the row as canonical JSON: sorted keys, no spaces."""

@@ -1,5 +1,6 @@
 """One role's conversation: tool use until it answers, within rounds and the context window."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -49,10 +50,18 @@ _NOT_TAKEN = (
 _OTHERWISE = "Repeating it changes nothing: use other arguments, another tool, or another approach."
 
 
-def prompt_beside(module: str, name: str = "") -> str:
-    """Return the prompt in the folder of a module: `<module>.md`, or `<name>.md`."""
+_FOR_SOME = re.compile(r"<(graders|reviewers)>(.*?)</\1>", re.DOTALL)
+
+
+def prompt_beside(module: str, name: str = "", *, for_reviewers: bool = False) -> str:
+    """Return the prompt in the folder of a module: `<module>.md`, or `<name>.md`.
+
+    Of its parts in `<graders>` and `<reviewers>`, it has those for the task's judges.
+    """
     path = Path(module)
-    return (path.with_name(f"{name}.md") if name else path.with_suffix(".md")).read_text("utf-8")
+    text = (path.with_name(f"{name}.md") if name else path.with_suffix(".md")).read_text("utf-8")
+    judges = "reviewers" if for_reviewers else "graders"
+    return _FOR_SOME.sub(lambda part: part[2] if part[1] == judges else "", text)
 
 
 class Conversation(Generic[A]):

@@ -119,7 +119,7 @@ class Protection:
     Test configuration may not be added.
     """
     is_on: bool = True
-    """False protects nothing."""
+    """False protects only the `allowed` files."""
 
     async def enforce(self, workspace: Workspace) -> list[str]:
         """Restore changed protected files. Return their paths, for the model.
@@ -131,11 +131,11 @@ class Protection:
             Destroyed: the repository is gone.
             WorkspaceError: the shell is gone.
         """
-        if not self.is_on:
-            return []
-        changes = await workspace.changes()
-        owns = await _find_owner(workspace, [_source(change.path) for change in changes])
-        undone = [c.path for c in changes if await self._forbids(workspace, c, owns)]
+        undone: list[str] = []
+        if self.is_on:
+            changes = await workspace.changes()
+            owns = await _find_owner(workspace, [_source(change.path) for change in changes])
+            undone = [c.path for c in changes if await self._forbids(workspace, c, owns)]
         if undone:
             await workspace.put_back(undone)
         restored = {path for path in undone if not path.endswith(".pyc")}

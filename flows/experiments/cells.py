@@ -111,6 +111,7 @@ class Cell:
             reference_patch=self.instance.patch,
             reference_script=self.instance.solution,
             runner=runner_of_instance(self.instance),
+            for_reviewers=not self.instance.has_hidden_tests,
         )
 
 

@@ -7,16 +7,11 @@ import json
 from typing import Any
 
 from flows.jobs.changes import find_automation, read_changes
-from flows.jobs.verification import Verdict
+from flows.jobs.rows import say_verdict
 from flows.storage.lake import Row
 from reports.quoting import quote_block, quote_code, quote_text
 
 _QUOTED_CHARACTERS = 4_000
-_VERDICTS: dict[Verdict, str] = {
-    "verified": "verified",
-    "regressed": "regressed",
-    "not_verified": "not verified",
-}
 
 
 def body(row: Row, moved_to: str) -> str:
@@ -31,7 +26,7 @@ def body(row: Row, moved_to: str) -> str:
         in_table = quote_code(path).replace("|", "\\|")
         changes.append(f"| {in_table} | {added} | {removed} |")
     parts = [
-        f"**Verification: {_VERDICTS[row['verdict']]}** – {quote_text(row['reason'])}",
+        f"**Verification: {say_verdict(row['verdict'])}** – {quote_text(row['reason'])}",
         _section("Task", quote_block(task)),
         *_steps(row),
         _section("Changes", "\n".join(changes)),
@@ -67,7 +62,7 @@ def _steps(row: Row) -> list[str]:
         return []
     lines = ["| step | state | verification | arm | |", "|---|---|---|---|---|"]
     for step in steps:
-        verdict = _VERDICTS[step["verdict"]] if step["verdict"] else ""
+        verdict = say_verdict(step["verdict"])
         arm, detail = quote_text(step["arm"] or ""), quote_text(step["detail"])
         lines.append(
             f"| {quote_text(step['name'])} | {step['state']} | {verdict} | {arm} | {detail} |"
@@ -91,6 +86,8 @@ def _verification(row: Row) -> str:
         lines.append(
             _run("with the patch and the tests of the base commit", evidence["with_old_tests"])
         )
+    if evidence.get("at_base"):
+        lines.append(_run("with the tests of the patch, without its code", evidence["at_base"]))
     if evidence["warnings"]:
         warnings = quote_block("\n".join(evidence["warnings"]))
         lines += ["", "New warnings of linters and type checks:", "", warnings]
@@ -111,6 +108,8 @@ def _cost(row: Row) -> str:
     lines = [] if evidence.get("steps") else [f"Arm {quote_code(row['arm'])} was chosen."]
     if verdict := evidence.get("agent_verdict"):
         lines.append(f"Its own verdict: {quote_text(verdict)}.")
+    if rules := evidence.get("agent_rules"):
+        lines.append(f"The arms had the rules of {', '.join(map(quote_code, rules))}.")
     cost = "unknown" if row["cost_usd"] is None else f"{row['cost_usd']:.4f} USD"
     lines.append(f"Cost of all arms: {cost}.")
     if row["input_tokens"] is not None and row["output_tokens"] is not None:

@@ -204,7 +204,7 @@ KEYS = {
     "summary": "what the step's arm says about its work",
     "patch": "its change, as a diff",
     "files": "the changed files, one in a line",
-    "verdict": "verified, not_verified or regressed",
+    "verdict": "repaired, nothing_broke, not_tested or regressed",
     "reason": "the reason for the verdict",
     "arm": "the arm whose patch was chosen",
     "commit": "the commit of the patch",

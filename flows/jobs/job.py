@@ -149,7 +149,8 @@ async def _solve_and_publish(prepared: Prepared, row: Row, store: Lake) -> Row:
 async def await_approval(row: Row, store: Lake) -> Row:
     """Return the row of a job that needs approval: running again, cancelled, or waiting."""
     row = rows.update(store, row, state="waiting", detail="the patch waits for approval")
-    question = f"**{quote_text(row['title'])}**\n\n{row['verdict']}: {quote_text(row['reason'])}"
+    question = f"**{quote_text(row['title'])}**\n\n{rows.say_verdict(row['verdict'])}: "
+    question += quote_text(row["reason"])
     if warning := tell_automation(row["patch"]):
         question += f"\n\n**The patch {quote_text(warning)}**"
     decision = await approving.decide(store, [row], question)
@@ -252,7 +253,8 @@ async def _solve_one(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) ->
     patch = prediction["model_patch"]
     stop.check()
     judged = await judge(prepared, cell.place, store, patch)
-    evidence = json.dumps(judged.evidence | {"agent_verdict": attempt["agent_verdict"]})
+    verdict, rules = attempt["agent_verdict"], prepared.rules
+    evidence = json.dumps(judged.evidence | {"agent_verdict": verdict, "agent_rules": rules})
     run_log().info("%s: %s, %s", cell.label, judged.verdict, judged.reason)
     return CandidatePatch(cell.arm.name, patch, attempt, judged.verdict, judged.reason, evidence)
 
@@ -260,7 +262,7 @@ async def _solve_one(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) ->
 async def judge(prepared: Prepared, place: Place, store: Lake, patch: str) -> Judged:
     """Run the tests with a patch. Return the verdict on it."""
     if prepared.checks is None or not patch.strip():
-        return Judged("not_verified", "no verification was asked for", dict(NO_EVIDENCE))
+        return Judged("not_tested", "no verification was asked for", dict(NO_EVIDENCE))
     base = await _verify_base(prepared, place, store)
     results = await result_of(verify_patch, store, prepared.instance, place, prepared.checks, patch)
     return verification.judge_results(base, results)
@@ -326,6 +328,5 @@ def summarize(row: Row) -> str:
     if row["verdict"] is None:
         return f"{row['state']} · {row['detail']}"
     where = row["pull_request"] or row["branch"] or "patch"
-    return " · ".join(
-        filter(None, [row["state"], row["verdict"], where, tell_automation(row["patch"])])
-    )
+    verdict = rows.say_verdict(row["verdict"])
+    return " · ".join(filter(None, [row["state"], verdict, where, tell_automation(row["patch"])]))

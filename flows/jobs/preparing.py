@@ -24,7 +24,7 @@ from flows.experiments import declaration
 from flows.experiments.cells import Place
 from flows.experiments.declaration import Experiment
 from flows.experiments.resources import refuse_excess
-from flows.jobs import forge, publishing, rows
+from flows.jobs import agent_rules, forge, publishing, rows
 from flows.jobs.request import Request, access_to
 from flows.jobs.request import forge as forge_address
 from flows.jobs.verification import Checks
@@ -52,6 +52,8 @@ class Prepared:
     experiment: Experiment
     follows: bool
     """True if it starts at the result of earlier steps of a pipeline, in their image."""
+    rules: tuple[str, ...]
+    """The files with the repository's rules for agents."""
 
 
 def prepare(
@@ -108,13 +110,16 @@ def prepare(
         f"{_UNUSUAL.sub('-', source.name.rpartition('/')[2])}-{request.job_id}",
         source,
         row["base_commit"],
-        row["statement"],
+        agent_rules.add_rules(row["statement"], files),
         image or "none",
         runner.command if runner and not runner.takes_paths else command,
         takes_paths=runner is None or runner.takes_paths,
     )
     experiment = _experiment(request, instance)
-    return Prepared(request, row, source, mirror, made_by, checks, instance, experiment, follows)
+    rules = tuple(agent_rules.find_rules(files))
+    return Prepared(
+        request, row, source, mirror, made_by, checks, instance, experiment, follows, rules
+    )
 
 
 def checks_of(request: Request, project: Project | None) -> Checks | None:

@@ -62,3 +62,8 @@ def update(lake: Lake, row: Row, **changes: object) -> Row:
 def read_all(lake: Lake) -> list[Row]:
     """Return the rows of all jobs, the latest first."""
     return sorted(lake.all_shared("jobs"), key=lambda row: row["submitted_at"], reverse=True)
+
+
+def say_verdict(verdict: str | None) -> str:
+    """Return a verdict in words, '' without one."""
+    return (verdict or "").replace("_", " ")

@@ -3,14 +3,15 @@
 import json
 import math
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import TypeAdapter
 
 from agent.checks import regressions
 from agent.errors import InfrastructureError
+from agent.index import Indexed, covering, query
 from agent.project import Suite, run_suite
 from agent.runner_settings import is_test_support, shadows_a_module
 from agent.testfiles import BY_CONVENTION
@@ -22,7 +23,10 @@ from flows.experiments import workspaces
 from flows.experiments.cells import Place
 from flows.storage.lake import Row
 
-Verdict = Literal["verified", "regressed", "not_verified"]
+Verdict = Literal["repaired", "nothing_broke", "not_tested", "regressed"]
+"""`repaired`: tests that failed before pass now, as they were. `nothing_broke`: tests that passed
+before pass now. `not_tested`: no test says anything about the patch. `regressed`: a test fails now
+and did not before. The best is first."""
 
 _MAKEFILES = ("Makefile", "GNUmakefile", "makefile")
 """Files that define the test command, also new ones: make prefers GNUmakefile to others."""
@@ -64,6 +68,12 @@ class After:
     """The tests with existing tests and their settings as they are at the base commit; None if the
     patch changes none of them."""
     changed_tests: tuple[str, ...] = ()
+    at_base: TestRun | None = None
+    """The tests of the patch on the code of the base commit; None if it has no tests or no code."""
+    code: tuple[str, ...] = ()
+    """The changed files of code in a language that the index reads."""
+    unreached: tuple[str, ...] = ()
+    """Those that no test of the run reaches, by imports and names."""
 
 
 @dataclass(frozen=True)
@@ -97,16 +107,45 @@ async def after(instance: Instance, place: Place, checks: Checks, patch: str) ->
             await workspace.apply(patch)
         except ValueError as error:
             return asdict(After(None, str(error)))
-        command = checks.suite.command
-        protected = [c.path for c in await workspace.changes() if _decides(c, command)]
+        changes = await workspace.changes()
+        protected = [c.path for c in changes if _decides(c, checks.suite.command)]
+        others = [c.path for c in changes if not BY_CONVENTION.owns(c.path)]
         state = await _run_checks(workspace, checks)
-    if not protected:
-        return asdict(After(state))
-    async with workspaces.workspace(instance, place, "verify-tests") as workspace:
-        await workspace.apply(patch)
-        await workspace.put_back(protected)
-        old = await _run_tests(workspace, checks)
-    return asdict(After(state, "", old, tuple(protected)))
+        code, unreached = await _find_unreached(workspace, changes, state.tests)
+
+    async def run_without(put_back: Sequence[str], name: str) -> TestRun:
+        """Run the tests with the patch, but some files as at the base commit."""
+        async with workspaces.workspace(instance, place, name) as workspace:
+            await workspace.apply(patch)
+            await workspace.put_back(put_back)
+            return await _run_tests(workspace, checks)
+
+    old = await run_without(protected, "verify-tests") if protected else None
+    has_both = 0 < len(others) < len(changes)
+    at_base = await run_without(others, "verify-code") if has_both else None
+    return asdict(After(state, "", old, tuple(protected), at_base, code, unreached))
+
+
+async def _find_unreached(
+    workspace: Workspace, changes: Sequence[Change], tests: TestRun
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the changed files of code, and the files among them that no test of a run reaches.
+
+    Without names of test files in the run, nothing is known of the second.
+    """
+    paths = [change.path for change in changes if change.status != "deleted"]
+    ran = {name.partition("::")[0] for name in (*tests.passed, *tests.failed, *tests.errors)}
+
+    def look(index: Indexed) -> tuple[list[str], list[str]]:
+        symbols = index.symbols
+        code = [path for path in paths if path in symbols.paths and not BY_CONVENTION.owns(path)]
+        if ran.isdisjoint(symbols.paths):
+            return code, []
+        covered = {path: covering(symbols, index.texts, [path]) for path in code}
+        return code, [path for path in code if ran.isdisjoint(covered[path])]
+
+    code, unreached = await query(workspace, look)
+    return tuple(code), tuple(unreached)
 
 
 def _decides(change: Change, command: str) -> bool:
@@ -156,6 +195,7 @@ NO_EVIDENCE: dict[str, Any] = {
     "before": None,
     "after": None,
     "with_old_tests": None,
+    "at_base": None,
     "warnings": [],
 }
 """The evidence of a patch whose tests were not run."""
@@ -170,6 +210,7 @@ def judge_results(base_results: dict[str, Any], results: dict[str, Any]) -> Judg
         "before": asdict(base.tests),
         "after": asdict(patched.state.tests) if patched.state else None,
         "with_old_tests": asdict(old) if old else None,
+        "at_base": asdict(patched.at_base) if patched.at_base else None,
         "warnings": list_warnings(base, patched),
     }
     return Judged(verdict, reason, evidence)
@@ -178,22 +219,51 @@ def judge_results(base_results: dict[str, Any], results: dict[str, Any]) -> Judg
 def decide(base: VerifiedState, patched: After) -> tuple[Verdict, str]:
     """Return the verdict on a patch and its reason."""
     if patched.state is None:
-        return "not_verified", f"the patch does not apply to the base commit: {patched.problem}"
+        return "not_tested", f"the patch does not apply to the base commit: {patched.problem}"
     first, last = base.tests, patched.state.tests
     if first.problem:
-        return "not_verified", f"at the base commit, the tests prove nothing: {first.problem}"
+        return "not_tested", f"at the base commit, the tests prove nothing: {first.problem}"
     if lost := regressions(first, last):
         return "regressed", _some(lost)
     old = patched.with_old_tests
     if old is not None and (lost := _need_changed_tests(first, last, old)):
         changed = _some(list(patched.changed_tests))
         reason = f"existing tests pass only as the patch changes them ({changed}): {_some(lost)}"
-        return "not_verified", reason
-    if first.exit_code != 0 or first.failed or first.errors:
-        return "not_verified", _explain_red_base(first, last)
+        return "not_tested", reason
+    failing = [*first.failed, *first.errors]
+    if repaired := [name for name in failing if name in last.passed]:
+        return "repaired", f"{_count(repaired)} failed before, and now not: {_some(repaired)}"
     if not last.passed:
-        return "verified", "the command ends with exit code 0"
-    return "verified", f"{_count(last.passed)} {'passes' if len(last.passed) == 1 else 'pass'}"
+        return _judge_exit_code(first, last)
+    if patched.code and len(patched.unreached) == len(patched.code):
+        return "not_tested", f"no test that ran reaches {_some(list(patched.unreached))}"
+    return "nothing_broke", "; ".join(_list_evidence(first, last, patched))
+
+
+def _judge_exit_code(first: TestRun, last: TestRun) -> tuple[Verdict, str]:
+    """Return the verdict of a command that names no test that passes."""
+    if failing := [*first.failed, *first.errors]:
+        return "not_tested", f"{_count(failing)} failed before, and none passes: {_some(failing)}"
+    if first.exit_code == 0:
+        return "nothing_broke", "the command ends with exit code 0"
+    if last.exit_code == 0:
+        return "repaired", f"the command ended with exit code {first.exit_code}, and with 0 now"
+    return "not_tested", f"the tests end with exit code {last.exit_code}, before and after"
+
+
+def _list_evidence(first: TestRun, last: TestRun, patched: After) -> Iterator[str]:
+    """Yield what the runs show of a patch that broke nothing."""
+    yield f"{_count(last.passed)} {'passes' if len(last.passed) == 1 else 'pass'}"
+    if still := [*first.failed, *first.errors]:
+        yield f"{_count(still)} failed before, not repaired: {_some(still)}"
+    if patched.at_base is not None:
+        new = {*last.passed} - {*first.passed, *first.skipped}
+        showing = len(new - {*patched.at_base.passed})
+        if new:
+            yield f"new tests that fail without the change: {showing} of {len(new)}"
+    if patched.unreached:
+        share = f"{len(patched.unreached)} of {len(patched.code)}"
+        yield f"changed files without a test that ran: {share}, {_some(list(patched.unreached))}"
 
 
 def _need_changed_tests(first: TestRun, last: TestRun, old: TestRun) -> list[str]:
@@ -206,18 +276,6 @@ def _need_changed_tests(first: TestRun, last: TestRun, old: TestRun) -> list[str
     failing = {*first.failed, *first.errors}
     unrepaired = [name for name in (*old.failed, *old.errors) if name in failing]
     return [f"{name} still fails" for name in unrepaired if name in last.passed]
-
-
-def _explain_red_base(first: TestRun, last: TestRun) -> str:
-    """Return the reason why tests that fail at the base commit prove nothing about a patch."""
-    failing = [*first.failed, *first.errors]
-    if still := [name for name in failing if name not in last.passed]:
-        return f"{_count(still)} failed at the base commit, not repaired: {_some(still)}"
-    if last.exit_code != 0:
-        return f"the tests end with exit code {last.exit_code}, before and after"
-    if failing:
-        return f"{_count(failing)} failed at the base commit, and all pass now: {_some(failing)}"
-    return f"the command ended with exit code {first.exit_code} at the base commit, and with 0 now"
 
 
 def _count(names: list[str]) -> str:
@@ -258,7 +316,7 @@ class CandidatePatch:
 
 
 def choose_best(candidates: Iterable[CandidatePatch]) -> CandidatePatch | None:
-    """Return the best patch: verified, then accepted by its own arm, then cheaper.
+    """Return the best patch: by its verdict, then accepted by its own arm, then cheaper.
 
     Of patches that prove nothing, one with fewer failing tests is better, where existing tests
     count as they are at the base commit. An empty patch is none.
@@ -275,7 +333,7 @@ def _rank(candidate: CandidatePatch) -> tuple[int, int, bool, bool, float, str]:
     )
     cost = candidate.attempt["cost_usd"]
     return (
-        ("verified", "not_verified", "regressed").index(candidate.verdict),
+        get_args(Verdict).index(candidate.verdict),
         max(failing_old, failing),
         failing_old > failing,
         candidate.attempt["agent_verdict"] != "accepted",

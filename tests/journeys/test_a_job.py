@@ -51,9 +51,9 @@ def test_a_job_is_verified_and_published(
     where = ("-x", file, "--pr", "--approve", *in_place(environment))
     printed = terminal.durabench("job", "run", NAME, "Add, don't subtract.", *where)
     [row] = terminal.lake.all_shared("jobs")
-    assert f"job {row['job_id']}: waiting, verified: " in printed
+    assert f"job {row['job_id']}: waiting, nothing broke: " in printed
     assert f"`durabench job approve {row['job_id']}` publishes it" in printed
-    assert (row["state"], row["verdict"], forge.pulls[NAME]) == ("waiting", "verified", [])
+    assert (row["state"], row["verdict"], forge.pulls[NAME]) == ("waiting", "nothing_broke", [])
     approved = terminal.durabench("job", "approve", row["job_id"])
     [pull] = forge.pulls[NAME]
     assert pull["html_url"] in approved
@@ -101,7 +101,7 @@ def test_a_pipeline_builds_on_what_is_approved(
     assert pull["html_url"] in approved
     assert pull["html_url"] in terminal.durabench("pipeline", "runs", "release")
     shown = terminal.durabench("pipeline", "show", run_id[:6])
-    assert "| notes | done | verified | notes |" in shown
+    assert "| notes | done | nothing broke | notes |" in shown
 
     terminal.durabench("setup")
     prefect_server.prefect("deploy", "--name", "pipeline")

@@ -30,11 +30,11 @@ def test_a_project_is_detected_from_its_files_alone(tmp_path: Path) -> None:
 
 
 def test_a_verdict_compares_tests_before_and_after_a_patch() -> None:
-    """Tests that were red before prove nothing, even if the patch repairs them."""
+    """Tests that failed before and pass now are the best evidence."""
     red = run(1, passed="a", failed="b")
     runs = [(GREEN, GREEN), (GREEN, red), (red, GREEN)]
     verdicts = [decide(VerifiedState(before, {}), after(patched))[0] for before, patched in runs]
-    assert verdicts == ["verified", "regressed", "not_verified"]
+    assert verdicts == ["nothing_broke", "regressed", "repaired"]
 
 
 @pytest.mark.slow
@@ -47,7 +47,7 @@ async def test_a_task_becomes_one_draft_pull_request(forge: Forge, lake_path: st
     [row] = Lake.existing(lake_path).all_shared("jobs")
     assert (pull["draft"], row["verdict"], row["pull_request"]) == (
         True,
-        "verified",
+        "nothing_broke",
         pull["html_url"],
     )
 

@@ -6,7 +6,7 @@ of the repository. Evidence opens every gate, never the model's word.
 """
 
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from dataclasses import replace
 
 from agent.arms.durable.answers import PlanTurn, Review
@@ -24,7 +24,13 @@ from agent.arms.durable.state import (
     StepResult,
     Verification,
 )
-from agent.arms.durable.verification import SubmittedChange, change_of, reports_tests, verify
+from agent.arms.durable.verification import (
+    SubmittedChange,
+    change_of,
+    put_back_tests,
+    reports_tests,
+    verify,
+)
 from agent.checks import apply_patch, debugging
 from agent.conversation.exchanges import LimitReached
 from agent.conversation.person import Person
@@ -76,7 +82,14 @@ async def _rescue(state: State, session: Session) -> None:
     chosen = min(candidates, key=lambda candidate: len(candidate.broken))
     with contextlib.suppress(OutOfTime):
         await session.take(chosen.tree)
-        state.rescued = (await change_of(session, chosen.written)).patch
+        state.rescued = await _read_patch(state, chosen.written, session)
+
+
+async def _read_patch(state: State, written: Collection[str], session: Session) -> str:
+    """Return the change in the work tree, for reviewers with its tests."""
+    anchor, is_for = state.reproduction.anchor, state.task.for_reviewers
+    tests = [anchor.path] if anchor and is_for else []
+    return (await change_of(session, {*written, *tests}, for_reviewers=is_for)).patch
 
 
 async def _reproduce_then_work(state: State, session: Session) -> WorkflowStatus:
@@ -195,7 +208,7 @@ def _open_issues(review: Review) -> list[str]:
 
 async def verify_whole(state: State, session: Session) -> FinalResult:
     """Run all relevant tests with only the patch applied. Return the result and its review."""
-    patch = (await change_of(session, state.written)).patch
+    patch = await _read_patch(state, state.written, session)
     try:
         async with session.branch("fresh", BASE, limit_s=state.profile.phase_limit_s) as fresh:
             verification = await _verify_patch(state, patch, fresh)
@@ -211,10 +224,12 @@ async def _verify_patch(state: State, patch: str, fresh: Session) -> Verificatio
     """Apply the patch to a fresh copy and run the tests. An empty patch fails."""
     if not patch:
         return Verification((), ("nothing was changed",))
-    new_tests = protecting(state.reproduction.anchor).allowed
-    problem = await apply_patch(fresh, patch, new_tests)
+    protection = protecting(state.reproduction.anchor)
+    problem = await apply_patch(fresh, patch, protection.allowed)
     if problem:
         return Verification((), (f"the patch does not apply to the base commit: {problem}",))
+    if state.task.for_reviewers:
+        await put_back_tests(fresh, protection)
     return await verify(state, fresh, named=state.tests_of_steps, anchor_decides=True)
 
 

@@ -1,6 +1,6 @@
 """The gates of the lean flow, each opened by tests on a fresh copy of the repository."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -8,7 +8,13 @@ from agent.arms.durable.answers import Confidence, Work
 from agent.arms.durable.reproduction import check_on_base
 from agent.arms.durable.roles import protecting
 from agent.arms.durable.state import Evidence, Runs
-from agent.arms.durable.verification import SubmittedChange, passes, reports_tests, without
+from agent.arms.durable.verification import (
+    SubmittedChange,
+    passes,
+    put_back_tests,
+    reports_tests,
+    without,
+)
 from agent.checks import (
     Baseline,
     NamedFiles,
@@ -22,6 +28,7 @@ from agent.checks import (
 from agent.errors import OutOfTime
 from agent.journal import TreeRef
 from agent.session.session import BASE, Session
+from agent.testfiles import BY_CONVENTION
 from agent.tools import TestRun
 from agent.tools.rendering import head_and_tail, render_tests
 
@@ -124,6 +131,8 @@ async def judge(
     named = NamedFiles()
     if work is not None:  # its own new tests are not existing ones
         new = {work.test, *change.new_tests, *change.files}
+        if state.task.for_reviewers:  # they run as they were, too
+            new -= {*state.repository.test_files}
         names = [name for name in work.related_tests if name.partition("::")[0] not in new]
         named = await state.find_named_tests(names, session.scope("named"))
     covering = await find_covering(
@@ -152,12 +161,12 @@ async def judge(
                 and not problem
                 and profile.reproduction != "off"
                 and state.reproduction.anchor is None
-                and any(path.endswith(".py") for path in change.files)
+                and any(path.endswith(".py") for path in change.code)
                 and work is not None
                 and not work.test
             ):
                 problem = _WRITE_A_TEST
-            runs = await _runs(state, change.patch, before, fresh)
+            runs = await _runs(state, change, before, fresh)
     except OutOfTime as error:
         problem, runs = "", Runs(problem=str(error))
     unknown = tuple(line for line in named.refused if line not in known_problems)
@@ -175,6 +184,8 @@ async def _reproduce(
     show continues without one, unless its profile requires a test.
     """
     if work is None or state.profile.reproduction == "off":
+        return ""
+    if state.task.for_reviewers and not change.code:  # nothing but tests, which only have to pass
         return ""
     adopted = state.reproduction.anchor
     if not work.test:
@@ -200,17 +211,30 @@ async def _reproduce(
     return problem
 
 
-async def _runs(state: Evidence, patch: str, before: Baseline, fresh: Session) -> Runs:
+async def _runs(state: Evidence, change: SubmittedChange, before: Baseline, fresh: Session) -> Runs:
+    """Run the tests with the change. Reviewers' existing tests run as they are and as they were."""
     anchor = state.reproduction.anchor
     protection = protecting(anchor)
-    problem = await apply_patch(fresh, patch, protection.allowed)
+    if state.task.for_reviewers:  # the patch has the test that a check may have left here
+        await fresh.take(BASE)
+    problem = await apply_patch(fresh, change.patch, protection.allowed)
     if problem:
         return Runs(problem=f"the patch does not apply to the base commit: {problem}")
-    new_test = None
+    own = new_test = None
+    if state.task.for_reviewers:
+        existing, takes = state.repository.test_files, state.tools.runner.runs
+        collected = [path for path in change.new_tests if _is_collected(path, existing)]
+        if tests := sorted(filter(takes, collected)):
+            own = await run_tests(tests, state.tools, protection, fresh)
+        await put_back_tests(fresh, protection)
     if anchor is not None:
         new_test = await run_tests([anchor.path], state.tools, protection, fresh)
     after = await run_again(before, state.tools, protection, fresh)
-    return Runs(new_test, before.run, after, left_out=before.left_out)
+    return Runs(new_test, own, before.run, after, left_out=before.left_out)
+
+
+def _is_collected(path: str, existing: Collection[str]) -> bool:
+    return path in existing or BY_CONVENTION.collects(path)
 
 
 def add_findings(state: Evidence, judged: Judgement) -> Judgement:
@@ -234,6 +258,11 @@ def _findings(state: Evidence, judged: Judgement) -> Iterable[GateFinding]:
     if anchor is not None and runs.anchor is not None and not passes(anchor, runs.anchor):
         line = f"the new test {anchor.path} fails with the change"
         yield GateFinding("new_test", (line,), _format_run(runs.anchor))
+    if runs.own is not None:
+        earlier = [*runs.before.failed, *runs.before.errors] if runs.before else []
+        own = without(runs.own, [*state.excepted, *earlier])
+        if failures := regressions(None, own):
+            yield GateFinding("new_test", tuple(failures), _format_run(own))
     if judged.unknown:
         yield GateFinding("regression", judged.unknown)
     if runs.after is not None:

@@ -69,7 +69,8 @@ async def implement(state: State, step: NextStep, number: int, session: Session)
             "candidate": number,
             "diff": head_and_tail(await session.diff(), SHOWN_DIFF),
         }
-        prompt = prompt_beside(__file__, "implementation")
+        is_for = state.task.for_reviewers
+        prompt = prompt_beside(__file__, "implementation", for_reviewers=is_for)
         if debugging.is_stuck(state.errors):
             prompt += f"\n{debugging.ROOT_CAUSE}"
         talk = conversation(

@@ -114,7 +114,12 @@ async def _judge_change(state: LeanState, exchange: Exchange[Work], session: Ses
     """
     work = exchange.answer
     tests_count = work is not None and not work.test
-    change = await change_of(session, state.written(), tests_count=tests_count)
+    change = await change_of(
+        session,
+        state.written(),
+        tests_count=tests_count,
+        for_reviewers=state.task.for_reviewers,
+    )
     judged = await judge(
         state,
         change,
@@ -139,7 +144,8 @@ async def _judge_change(state: LeanState, exchange: Exchange[Work], session: Ses
 async def _rescue(state: LeanState, session: Session) -> None:
     """Keep the change of work that was cut off, although no test has judged it."""
     try:
-        change = await change_of(session, state.written())
+        is_for = state.task.for_reviewers
+        change = await change_of(session, state.written(), for_reviewers=is_for)
     except OutOfTime:
         return
     why = f"cut off before its tests: {state.ended}"
@@ -197,7 +203,7 @@ class Solver:
             "solver",
             state,
             session,
-            prompt_beside(__file__, "solving"),
+            prompt_beside(__file__, "solving", for_reviewers=state.task.for_reviewers),
             facts,
             Work,
             state.limits(rounds),

@@ -190,7 +190,7 @@ async def _try_test(state: Evidence, path: str, content: str, session: Session) 
         if second is not None and (second.failed != first.failed or not_reproduced(second)):
             problem = _BY_CHANCE
         changes = [(change.path, change.status) for change in await workspace.changes()]
-        return _Tried(first, problem, changes == [(path, "added")])
+        return _Tried(first, problem, changes in ([(path, "added")], [(path, "modified")]))
 
     try:
         return await session.act(

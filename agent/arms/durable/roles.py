@@ -64,7 +64,8 @@ def conversation(
     """
     # A solver can correct its own test.
     anchor = None if role == "solver" else state.reproduction.anchor
-    protection = protecting(anchor, new_tests=role in ("anchor", "solver"))
+    is_free = state.task.for_reviewers
+    protection = protecting(anchor, new_tests=role in ("anchor", "solver"), is_on=not is_free)
     tools = Toolbox(TOOLS[role], settings=state.tools, protection=protection)
     if state.profile.cells and role in _CHANGING:
         prompt = f"{prompt}\n{PROMPT}"
@@ -95,7 +96,7 @@ async def ask(
 
     `prompt` is the name of a prompt, to which `more` is appended.
     """
-    text = f"{prompt_beside(__file__, prompt)}{more}"
+    text = f"{prompt_beside(__file__, prompt, for_reviewers=state.task.for_reviewers)}{more}"
     limits = limits or state.limits()
     if TOOLS[role]:
         talk = conversation(role, state, session, text, facts, answer, limits, person=person)
@@ -109,7 +110,7 @@ def network(session: Session) -> str:
     return "commands can reach other machines" if session.workspaces.network else "none"
 
 
-def protecting(anchor: Anchor | None, *, new_tests: bool = False) -> Protection:
-    """Return the protection of all tests, including the anchor test if there is one."""
+def protecting(anchor: Anchor | None, *, new_tests: bool = False, is_on: bool = True) -> Protection:
+    """Return the protection of the anchor test if there is one, and of all tests if `is_on`."""
     allowed = {anchor.path: anchor.content.encode()} if anchor else {}
-    return Protection(allowed, new_tests=new_tests)
+    return Protection(allowed, new_tests=new_tests, is_on=is_on)

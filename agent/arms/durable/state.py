@@ -83,6 +83,8 @@ class Runs:
     """Test runs of a change that decide whether it is accepted."""
 
     anchor: TestRun | None = None
+    own: TestRun | None = None
+    """The tests that the change adds or changes, of a task for reviewers."""
     before: TestRun | None = None
     """The related existing tests without the change."""
     after: TestRun | None = None

@@ -13,7 +13,7 @@ from agent.errors import Undone
 from agent.index import query
 from agent.session.session import Session
 from agent.testfiles import BY_CONVENTION
-from agent.tools import TestRun, ToolSettings
+from agent.tools import Protection, TestRun, ToolSettings
 from agent.tools.testing import Probe, probe
 from agent.workspaces import Change, Workspace
 
@@ -113,19 +113,29 @@ class SubmittedChange:
     files: tuple[str, ...] = ()
     """Changed paths that are in the patch."""
     new_tests: dict[str, str] = field(default_factory=dict)
-    """New test files by path, left out because the tests of the task's author replace them."""
+    """New test files by path, left out because the tests of the task's author replace them. For
+    reviewers, they and changed ones are part of the patch."""
     strays: tuple[str, ...] = ()
     """New files that a command left behind. They are left out, as are compiled files."""
 
+    @property
+    def code(self) -> tuple[str, ...]:
+        """The changed paths that are not tests."""
+        return tuple(path for path in self.files if path not in self.new_tests)
+
 
 async def change_of(
-    session: Session, written: Collection[str], *, tests_count: bool = False
+    session: Session,
+    written: Collection[str],
+    *,
+    tests_count: bool = False,
+    for_reviewers: bool = False,
 ) -> SubmittedChange:
     """Return the change in the work tree, which stays as it is.
 
     A new file is stray if no editing tool was asked to write it (`written`), unless it is a renamed
     file of the base commit or a module that the change imports. If `tests_count`, as for a task
-    that asks for tests, new tests are submitted where nothing else changed.
+    that asks for tests, new tests are submitted where nothing else changed. Reviewers get all.
     """
     before = session.tree
 
@@ -133,6 +143,8 @@ async def change_of(
         changes = await workspace.changes()
         added = [change.path for change in changes if change.status == "added"]
         new = [path for path in added if path in written]
+        if for_reviewers:
+            new += [change.path for change in changes if change.status == "modified"]
         owns = BY_CONVENTION.owns
         if not all(map(owns, new)):  # the repository can state its tests
             stated = await query(workspace, lambda index: index.symbols.test_files)
@@ -140,7 +152,7 @@ async def change_of(
         else:
             tests = new
         strays = await _find_strays(workspace, changes, written)
-        left_out = {*tests, *strays}
+        left_out = {*strays} if for_reviewers else {*tests, *strays}
         files = [change.path for change in changes if change.path not in left_out]
         if tests_count and not files:
             files, tests, left_out = tests, [], {*strays}
@@ -150,9 +162,16 @@ async def change_of(
         return SubmittedChange(patch, tuple(files), contents, named)
 
     request = {"written": sorted(written), "tests_count": tests_count}
+    if for_reviewers:
+        request["for_reviewers"] = True
     change = await session.act("change", request, read, SubmittedChange, depends_on={})
     await session.take(before)
     return change
+
+
+async def put_back_tests(session: Session, protection: Protection) -> None:
+    """Restore the existing tests in the work tree of a session, and remove other added ones."""
+    await session.act("old tests", {}, protection.enforce, list[str], depends_on=protection)
 
 
 async def _find_strays(

@@ -35,12 +35,13 @@ async def solve(task: Task, session: Session, options: LoopOptions) -> Outcome:
         task,
         Meter(session, options.limits.calls, options.limits.usd),
         ToolSettings(task.runner, options.timeouts.command_s, options.timeouts.test_s),
-        Protection(new_tests=True, is_on=options.protect_tests),
+        Protection(new_tests=True, is_on=options.protect_tests and not task.for_reviewers),
         load,
         options.programs,
         options.subagents,
     )
-    prompt = prompt_beside(__file__, "chat" if options.interactive else "loop")
+    name = "chat" if options.interactive else "loop"
+    prompt = prompt_beside(__file__, name, for_reviewers=task.for_reviewers)
     agent = Agent(crew, FIRST, load(options.capabilities), options.rounds, prompt)
     try:
         if options.interactive:

@@ -50,7 +50,7 @@ async def solve(task: Task, session: Session, options: StagedOptions) -> Outcome
         task,
         Meter(session, options.limits.calls, options.limits.usd),
         ToolSettings(task.runner, options.timeouts.command_s, options.timeouts.test_s),
-        Protection(new_tests=True, is_on=options.protect_tests),
+        Protection(new_tests=True, is_on=options.protect_tests and not task.for_reviewers),
         load,
     )
     work, staff = _Work(), Staff(crew, options)

@@ -81,7 +81,8 @@ class Staff:
 
         Its prompt is the stage's own or another one, and `more`.
         """
-        text = f"{prompt_beside(__file__, prompt or stage)}\n{more}".strip()
+        is_for = self.crew.task.for_reviewers
+        text = f"{prompt_beside(__file__, prompt or stage, for_reviewers=is_for)}\n{more}".strip()
         rounds: int = getattr(self.options.rounds, stage)
         agent = Agent(self.crew, stage, self.crew.load(_CAPABILITIES[stage]), rounds, text)
         task = {"task": self.crew.task.statement, "stage": stage}
@@ -186,7 +187,8 @@ async def repair(staff: Staff, change: Verified, errors: Sequence[str], session:
 async def verify(crew: Crew, session: Session, number: int) -> Verified:
     """Test the change so far.
 
-    The existing tests of the changed files run without and with it, new tests only with it.
+    The existing tests of the changed files run without and with it, new tests only with it. Tests
+    that it changes for reviewers are new ones.
     A test command that takes no paths runs all tests.
     """
     patch, tree = await session.diff(), session.tree
@@ -194,7 +196,8 @@ async def verify(crew: Crew, session: Session, number: int) -> Verified:
         return Verified(patch, tree, PatchCheck((), ("nothing was changed",)))
     files = parse(patch)
     async with session.branch(f"verify-{number}", BASE) as fresh:
-        added = [file.name for file in files if file.old_path is None]
+        is_for = crew.task.for_reviewers
+        added = [file.name for file in files if file.old_path is None or is_for]
         new_tests = await _select_tests(added, fresh) if added else []
         if crew.tools.runner.takes_paths:
             changed = sorted({path for file in files for path in file.paths} - {*new_tests})

@@ -216,7 +216,8 @@ def jobs(lake: LakeOption = None) -> None:
     for row in rows.read_all(Lake.existing(lake)):
         cost = "" if row["cost_usd"] is None else f"{row['cost_usd']:.2f}"
         result = row["pull_request"] or row["branch"] or ""
-        cells = (row["job_id"], row["state"], row["verdict"] or "", cost, row["repo"], row["title"])
+        verdict = rows.say_verdict(row["verdict"])
+        cells = (row["job_id"], row["state"], verdict, cost, row["repo"], row["title"])
         table.add_row(*map(escape, (*cells, result)))
     terminal.out().print(table)
 
@@ -302,6 +303,7 @@ def _run(content: dict[str, Any], lake: str | None) -> None:
 
 def _show_end(store: "Lake", row: "Row", request: "Request") -> None:
     from flows.display import terminal
+    from flows.jobs import rows
     from flows.jobs.changes import tell_automation
     from flows.jobs.mailbox import read_asks
     from flows.storage.files import encode_patch
@@ -315,7 +317,7 @@ def _show_end(store: "Lake", row: "Row", request: "Request") -> None:
                 f"`durabench {command} {attempt.attempt_id[:12]}`, then the same command again"
             )
         return
-    verdict = (row["verdict"] or "").replace("_", " ")
+    verdict = rows.say_verdict(row["verdict"])
     terminal.show(f"job {row['job_id']}: {row['state']}, {verdict}: {row['reason']}")
     if warned := tell_automation(row["patch"]):
         terminal.show(f"the patch {warned}")

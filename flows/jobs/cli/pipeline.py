@@ -103,7 +103,7 @@ def runs(
     from rich.table import Table
 
     from flows.display import terminal
-    from flows.jobs import runs
+    from flows.jobs import rows, runs
     from flows.storage.lake import Lake
 
     table = Table("run", "pipeline", "state", "verdict", "cost", "begun", "result")
@@ -112,7 +112,15 @@ def runs(
         result = row["pull_request"] or row["branch"] or ""
         begun = f"{row['submitted_at']:%Y-%m-%d %H:%M}"
         of = runs.pipeline_of(row).name
-        cells = (row["job_id"], of, row["state"], row["verdict"] or "", cost, begun, result)
+        cells = (
+            row["job_id"],
+            of,
+            row["state"],
+            rows.say_verdict(row["verdict"]),
+            cost,
+            begun,
+            result,
+        )
         table.add_row(*map(escape, cells))
     terminal.out().print(table)
 
@@ -173,7 +181,7 @@ def _show(store: "Lake", row: "Row") -> None:
     from rich.table import Table
 
     from flows.display import terminal
-    from flows.jobs import runs
+    from flows.jobs import rows, runs
 
     detail = f": {row['detail']}" if row["detail"] else ""
     terminal.show(f"run {row['job_id']} of {runs.pipeline_of(row).name}: {row['state']}{detail}")
@@ -181,8 +189,8 @@ def _show(store: "Lake", row: "Row") -> None:
     steps = runs.read_states(row, store)
     for step in steps:
         cost = "" if step["cost_usd"] is None else f"{step['cost_usd']:.2f}"
-        cells = (step["name"], step["state"], step["verdict"] or "", step["arm"] or "", cost,
-                 step["job"] or "")  # fmt: skip
+        verdict, arm = rows.say_verdict(step["verdict"]), step["arm"] or ""
+        cells = (step["name"], step["state"], verdict, arm, cost, step["job"] or "")
         table.add_row(*map(escape, cells))
     terminal.out().print(table)
     for step in steps:

@@ -48,6 +48,7 @@ _RUNS = {
     "before": "at the base commit",
     "after": "with the patch",
     "with_old_tests": "with the patch and the tests of the base commit",
+    "at_base": "with the tests of the patch, without its code",
 }
 
 

@@ -53,7 +53,7 @@ async def test_a_job_waits_for_the_answer_to_its_arm(forge: Forge, lake_path: st
     told(lake, row["job_id"], "approve")
     await run_job(asked, lake_path)
     [row] = rows.read_all(lake)
-    assert (row["state"], row["detail"], row["verdict"]) == ("done", "", "verified")
+    assert (row["state"], row["detail"], row["verdict"]) == ("done", "", "nothing_broke")
     assert len(forge.pulls[NAME]) == 1
     assert len(lake.rows("llm_calls", f"job-{row['job_id']}")) == 3
 

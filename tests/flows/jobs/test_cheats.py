@@ -58,13 +58,13 @@ async def judged(
         (
             FILES,
             f"{BREAK}; printf 'import calc\\ncalc.add = lambda a, b: a + b\\n' >conftest.py",
-            "not_verified",
+            "not_tested",
             "existing tests pass only as the patch changes them (conftest.py)",
         ),
         (
             MADE,
             f"{BREAK}; printf 'test:\\n\\ttrue\\n' >GNUmakefile",
-            "not_verified",
+            "not_tested",
             "existing tests pass only as the patch changes them (GNUmakefile)",
         ),
         pytest.param(
@@ -77,7 +77,7 @@ async def judged(
         (
             NODE,
             f"{BREAK_JS}; sed -i 's/, 0)/, 1)/' calc.test.js",
-            "not_verified",
+            "not_tested",
             "existing tests pass only as the patch changes them (calc.test.js)",
         ),
     ],
@@ -98,5 +98,5 @@ async def test_a_program_that_the_user_named_counts_as_it_was(forge: Forge, lake
     """A patch that makes the script of `--verify` pass anything proves nothing."""
     cheat = f"{BREAK}; echo true >check.sh"
     row = await judged(forge, lake_path, SCRIPT, cheat, verify="sh ./check.sh")
-    assert row["verdict"] == "not_verified"
+    assert row["verdict"] == "not_tested"
     assert "only as the patch changes them (check.sh)" in row["reason"]

@@ -31,7 +31,7 @@ async def test_a_task_becomes_a_draft_pull_request(forge: Forge, lake_path: str)
     job_id = await job(request(REPAIR), lake_path)
     row = row_of(lake_path)
     branch = f"durabench/add-don-t-subtract-{job_id}"
-    assert (row["state"], row["verdict"], row["branch"]) == ("done", "verified", branch)
+    assert (row["state"], row["verdict"], row["branch"]) == ("done", "nothing_broke", branch)
     assert forge.branches(NAME) == {"main": base, branch: row["commit"]}
     shown = forge.git(NAME, "log", "--format=%an <%ae> %s", f"main..{branch}")
     assert shown == "Durabench <jobs@durabench.invalid> Add, don't subtract."
@@ -39,7 +39,7 @@ async def test_a_task_becomes_a_draft_pull_request(forge: Forge, lake_path: str)
     [pull] = forge.pulls[NAME]
     assert (pull["draft"], pull["base"]["ref"], pull["head"]["ref"]) == (True, "main", branch)
     assert row["pull_request"] == pull["html_url"]
-    assert "**Verification: verified** – 1 test passes" in pull["body"]
+    assert "**Verification: nothing broke** – 1 test passes" in pull["body"]
     for part in ("\nIt is wrong.\n```", "| `calc.py` | 1 | 1 |", f"durabench job revise {job_id}"):
         assert part in pull["body"]
 
@@ -50,7 +50,7 @@ async def test_a_verified_patch_wins_over_one_that_breaks_tests(
     """Two arms work on the same task, and the patch of the second is published."""
     await job(request(BREAK, REPAIR), lake_path)
     row = row_of(lake_path)
-    assert (row["arm"], row["verdict"]) == ("arm-1", "verified")
+    assert (row["arm"], row["verdict"]) == ("arm-1", "nothing_broke")
     assert len(Lake.existing(lake_path).places("attempts", "*")) == 2
 
 
@@ -179,7 +179,11 @@ async def test_a_real_arm_runs_make_and_competes_with_another(forge: Forge, lake
     mini = {"name": "mini", "agent": "mini", "model": {"provider": "scripted", "replies": replies}}
     await job(request(source="octo/made", arms=[arm("breaking", BREAK), mini]), lake_path)
     row = row_of(lake_path)
-    assert (row["arm"], row["verdict"], row["verify_command"]) == ("mini", "verified", "make test")
+    assert (row["arm"], row["verdict"], row["verify_command"]) == (
+        "mini",
+        "nothing_broke",
+        "make test",
+    )
     assert row["reason"] == "the command ends with exit code 0"
 
 

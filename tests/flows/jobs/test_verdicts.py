@@ -1,6 +1,7 @@
 """The verdict on a patch, from runs of tests before and after it, and the choice among patches."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -33,7 +34,7 @@ GREEN = run(passed="a b")
 @pytest.mark.parametrize(
     ("before", "patched", "verdict", "reason"),
     [
-        (GREEN, after(run(passed="a b c")), "verified", "3 tests pass"),
+        (GREEN, after(run(passed="a b c")), "nothing_broke", "3 tests pass"),
         (GREEN, after(run(1, passed="a", failed="b")), "regressed", "b fails and did not before"),
         (GREEN, after(run(passed="a")), "regressed", "b passed before and is not run any more"),
         (
@@ -45,55 +46,73 @@ GREEN = run(passed="a b")
         (
             run(1, passed="a", failed="b"),
             after(run(passed="a b")),
-            "not_verified",
-            "1 test failed at the base commit, and all pass now: b",
+            "repaired",
+            "1 test failed before, and now not: b",
         ),
         (
             run(1, passed="a", failed="b"),
             after(run(1, passed="a", failed="b")),
-            "not_verified",
-            "1 test failed at the base commit, not repaired: b",
+            "nothing_broke",
+            "1 test passes; 1 test failed before, not repaired: b",
         ),
         (
             run(1, passed="a", failed="b"),
             after(run(passed="a")),
-            "not_verified",
-            "1 test failed at the base commit, not repaired: b",
+            "nothing_broke",
+            "1 test passes; 1 test failed before, not repaired: b",
         ),
-        (run(3), after(run(3)), "not_verified", "the tests end with exit code 3, before and after"),
-        (run(3), after(run(0)), "not_verified", "the command ended with exit code 3 at the base"),
-        (run(0), after(run(0)), "verified", "the command ends with exit code 0"),
+        (run(3), after(run(3)), "not_tested", "the tests end with exit code 3, before and after"),
+        (run(3), after(run(0)), "repaired", "the command ended with exit code 3, and with 0 now"),
+        (run(0), after(run(0)), "nothing_broke", "the command ends with exit code 0"),
         (run(0), after(run(2)), "regressed", "the regression tests end with exit code 2"),
         (
             run(1, problem="no test ran"),
             after(GREEN),
-            "not_verified",
+            "not_tested",
             "at the base commit, the tests prove nothing: no test ran",
         ),
         (
             GREEN,
             After(None, "patch failed"),
-            "not_verified",
+            "not_tested",
             "the patch does not apply to the base commit: patch failed",
         ),
         (
             GREEN,
             after(GREEN, run(1, passed="a", failed="b")),
-            "not_verified",
+            "not_tested",
             "existing tests pass only as the patch changes them (test_a.py): b fails",
         ),
-        (GREEN, after(GREEN, GREEN), "verified", "2 tests pass"),
+        (GREEN, after(GREEN, GREEN), "nothing_broke", "2 tests pass"),
         (
             run(1, passed="a", failed="b"),
             after(run(passed="a b"), run(1, passed="a", failed="b")),
-            "not_verified",
+            "not_tested",
             "existing tests pass only as the patch changes them (test_a.py): b still fails",
         ),
         (
             run(1, passed="a", failed="b c"),
             after(run(1, passed="a c", failed="b"), run(1, passed="a c", failed="b")),
-            "not_verified",
-            "1 test failed at the base commit, not repaired: b",
+            "repaired",
+            "1 test failed before, and now not: c",
+        ),
+        (
+            GREEN,
+            replace(after(run(passed="a b c d")), at_base=run(1, passed="a b d", failed="c")),
+            "nothing_broke",
+            "4 tests pass; new tests that fail without the change: 1 of 2",
+        ),
+        (
+            GREEN,
+            replace(after(GREEN), code=("a.py", "b.js"), unreached=("b.js",)),
+            "nothing_broke",
+            "2 tests pass; changed files without a test that ran: 1 of 2, b.js",
+        ),
+        (
+            GREEN,
+            replace(after(GREEN), code=("b.js",), unreached=("b.js",)),
+            "not_tested",
+            "no test that ran reaches b.js",
         ),
     ],
 )
@@ -140,18 +159,18 @@ def test_verified_then_accepted_then_cheaper_wins() -> None:
     they pass is not an advantage.
     """
     ordered = [
-        candidate("f", "verified", "accepted", 2.0),
-        candidate("e", "verified", None, 0.1),
-        candidate("d", "verified", None, None),
-        candidate("c", "not_verified", "accepted", 0.1),
-        candidate("b", "not_verified", "rejected", 0.1),
-        candidate("a3", "not_verified", "rejected", 0.9, failed=1),
-        candidate("a2", "not_verified", "accepted", 0.1, failed=0, old=1),
-        candidate("a1", "not_verified", "accepted", 0.1, failed=2),
+        candidate("f", "nothing_broke", "accepted", 2.0),
+        candidate("e", "nothing_broke", None, 0.1),
+        candidate("d", "nothing_broke", None, None),
+        candidate("c", "not_tested", "accepted", 0.1),
+        candidate("b", "not_tested", "rejected", 0.1),
+        candidate("a3", "not_tested", "rejected", 0.9, failed=1),
+        candidate("a2", "not_tested", "accepted", 0.1, failed=0, old=1),
+        candidate("a1", "not_tested", "accepted", 0.1, failed=2),
         candidate("a", "regressed", "accepted", 0.1),
     ]
     while ordered:
         found = choose_best(reversed(ordered))
         assert found is not None
         assert found.arm == ordered.pop(0).arm
-    assert choose_best([CandidatePatch("a", "", {}, "not_verified", "", "{}")]) is None
+    assert choose_best([CandidatePatch("a", "", {}, "not_tested", "", "{}")]) is None

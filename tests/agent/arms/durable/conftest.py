@@ -200,6 +200,7 @@ def solve() -> Solver:
         limit_s: float | None = None,
         with_pytest: bool = False,
         model: type[RoleModel] = RoleModel,
+        task: Task = TASK,
         **roles: Script,
     ) -> Solved:
         answering = model({**HONEST, **roles}, native)
@@ -212,6 +213,6 @@ def solve() -> Solver:
         async with Session.start(
             attempt_id="attempt", models={"": answering}, workspaces=workspaces, limit_s=limit_s
         ) as session:
-            return Solved(await arm.solve(TASK, session, options), session, answering)
+            return Solved(await arm.solve(task, session, options), session, answering)
 
     return run

@@ -58,7 +58,7 @@ OLD_LAKE = Path(__file__).parents[2] / "lake_of_0_1" / "lake.tar.xz"
 
 DONE = {
     "state": "done",
-    "verdict": "verified",
+    "verdict": "nothing_broke",
     "reason": "1 tests pass",
     "verification": json.dumps(EVIDENCE),
     "verify_command": "python -m pytest",

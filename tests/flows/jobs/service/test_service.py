@@ -57,9 +57,9 @@ def test_a_finished_job_has_a_result(server: Service) -> None:
     """The row of the lake is the result, with the report of the pull request."""
     filed(server.lake, "d0d0d0d0d0", **DONE)
     result = server.get("/result/d0d0d0d0d0")
-    assert (result["state"], result["verdict"], result["patch"]) == ("done", "verified", PATCH)
+    assert (result["state"], result["verdict"], result["patch"]) == ("done", "nothing_broke", PATCH)
     assert result["evidence"]["before"]["failed"] == ["test_sum"]
-    assert result["report"].startswith("**Verification: verified**")
+    assert result["report"].startswith("**Verification: nothing broke**")
     assert result["attempts"] == []
 
 
