@@ -78,7 +78,7 @@ def compare(
 
 def _are_experiments(arguments: Sequence[str], lake: Lake) -> bool:
     experiments = lake.experiments()
-    return all(name in experiments and not Path(name).exists() for name in arguments)
+    return all(name in experiments and not _exists(name) for name in arguments)
 
 
 def _read_experiments(names: Sequence[str], baseline: str | None, lake: Lake) -> Report:
@@ -94,20 +94,29 @@ def _read_part(argument: str, lake: Lake) -> ComparedResult:
         UsageError: it cannot be used, or has no attempt.
     """
     name, place = "", argument
-    if not Path(argument).exists() and "=" in argument:
+    if not _exists(argument) and "=" in argument:
         name, _, place = argument.partition("=")
-    path = Path(place)
-    files = recognition.read(path) if path.exists() else _read_experiment(place, lake)
+    path, is_path = Path(place), _exists(place)
+    files = recognition.read(path) if is_path else _read_experiment(place, lake)
     instances = frozenset([*(a.facts.instance_id for a in files.attempts), *files.planned])
     if not files.attempts:
         raise UsageError(f"{place} has no attempt to compare")
-    return ComparedResult(name or (_name_path(path) if path.exists() else place), files, instances)
+    return ComparedResult(name or (_name_path(path) if is_path else place), files, instances)
+
+
+def _exists(place: str) -> bool:
+    """Return True if there is such a path."""
+    try:
+        return bool(place) and Path(place).exists()
+    except OSError:  # no path can be as long
+        return False
 
 
 def _read_experiment(name: str, lake: Lake) -> ReadFiles:
     if name not in lake.experiments():
         raise UsageError(
-            f"{name} is neither a file, a folder nor an experiment of the lake {lake.root}"
+            f"{name[:200] or 'an empty name'} is neither a file, "
+            f"a folder nor an experiment of the lake {lake.root}"
         )
     from flows.formats import exports  # the journal takes a third of a second to import
 

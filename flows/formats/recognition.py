@@ -17,6 +17,7 @@ from flows.formats import swebench
 from flows.formats.attempts import ReadFiles
 from flows.formats.folders import walk
 from flows.formats.harbor_files import is_trial
+from reports.format import listing
 
 TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 
@@ -63,6 +64,9 @@ def _recognize_folder(folder: Path) -> Callable[[Path], ReadFiles]:
     if len(tables) == 1:
         reader = _recognize_file(tables[0])
         return lambda _: reader(tables[0])
+    if tables:
+        listed = listing([path.name for path in tables])
+        raise UsageError(f"{folder} holds several tables ({listed}): name one of them")
     raise UsageError(
         f"{folder} holds no results that are known: name a job of Harbor, an output folder of "
         "mini-swe-agent, a submission of swebench, logs of Inspect, ATIF trajectories, or a table"

@@ -102,6 +102,9 @@ def test_results_that_cannot_be_compared_are_named(terminal: Terminal) -> None:
     for arguments, reason in (
         (("one.csv",), "there is one arm only (one)"),
         (("one.csv", "nowhere"), "nowhere is neither a file, a folder nor an experiment"),
+        (("one.csv", ""), "an empty name is neither a file, a folder nor an experiment"),
+        (("one.csv", "x" * 5000), "xxx is neither a file, a folder nor an experiment"),
+        (("one.csv", "."), "holds several tables (one.csv and other.csv): name one of them"),
         (("one.csv", "one.csv"), "two results are called 'one'"),
         (("one.csv", "other.csv"), "no common instance to compare"),
         (("one.csv", "empty"), "holds no results that are known"),
