@@ -33,6 +33,8 @@ def test_sql_files_follow_the_house_form(path: Path) -> None:
     """A SQL file begins with its grain or claim, ends with `final` and has at most 70 lines."""
     text = path.read_text(encoding="utf-8")
     assert text.startswith(("-- Grain: ", "-- Must be empty: "))
+    if path.parent.name == "audits":  # the report shows the first line
+        assert text.partition("\n")[0].endswith(".")
     assert "final as (" in text
     assert "select * from final" in text
     assert len(text.splitlines()) <= 70

@@ -1,5 +1,5 @@
--- Must be empty: attempts of programs whose own claim of their cost is more than 5 % from what was
--- metered. A ten-thousandth of a dollar is left to rounding.
+-- Must be empty: attempts whose program claims a cost more than 5 % from the metered one.
+-- A ten-thousandth of a dollar is left to rounding.
 with attempts as (
     select * from staging.attempts
 ),

@@ -1,5 +1,5 @@
--- Must be empty: attempts of programs without a metered call, or with calls that cost nothing. They
--- are not free: nothing is known about their cost.
+-- Must be empty: attempts of programs without a metered call, or with calls that cost nothing.
+-- They are not free: nothing is known about their cost.
 with attempts as (
     select * from staging.attempts
 ),
