@@ -67,6 +67,12 @@ async def judged(
             "not_tested",
             "existing tests pass only as the patch changes them (GNUmakefile)",
         ),
+        (
+            {**FILES, "web/add.js": "exports.add = (a, b) => a + b;\n"},
+            "echo 'throw new Error()' >web/add.js",
+            "not_tested",
+            "no test that ran reaches web/add.js",
+        ),
         pytest.param(
             NODE,
             f"{BREAK_JS}; sed -i 's/node --test/true/' package.json",
