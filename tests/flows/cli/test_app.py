@@ -61,7 +61,7 @@ def test_help_lists_every_command_in_a_group() -> None:
     panels = re.findall(r"╭─ ([A-Z][a-z ]+) ─", shown)
     assert panels == ["Options", *GROUPS]
     first = re.findall(r"│ ([a-z-]+)  ", shown.partition("Start here")[2].partition("╰")[0])
-    assert first == ["demo", "run", "init", "status", "report", "doctor"]
+    assert first == ["demo", "compare", "run", "init", "status", "report", "doctor"]
 
 
 def _processor_time(command: list[str]) -> float:
