@@ -14,7 +14,16 @@ from agent.conversation.person import Person
 from agent.ptc.limits import Programs
 from agent.session.session import Session
 from agent.tools import Protection, Toolbox
-from agent.tools.tool import TEXT, Arguments, Refused, Tool, ToolResult, ToolSettings, Value
+from agent.tools.tool import (
+    TEXT,
+    Arguments,
+    Refused,
+    Tool,
+    ToolResult,
+    ToolSettings,
+    Value,
+    run_tool,
+)
 from agent.types import Task
 
 
@@ -100,7 +109,7 @@ class Agent:
     def _helper(self, native: Native) -> Helper:
         async def work(arguments: Any, scope: Session) -> ToolResult:
             try:
-                return await native.run(self, scope, arguments)
+                return await run_tool(native.name, native.run, self, scope, arguments)
             except Refused as refusal:
                 return ToolResult(str(refusal), ok=False)
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import dataclass
+from typing import TypedDict
 
 from pydantic import Field
 
@@ -10,7 +11,7 @@ from agent.capabilities.base import Agent, Capability, Native, WorkReport, conve
 from agent.conversation.exchanges import Exchange
 from agent.models.patches import parse
 from agent.session.session import Session
-from agent.tools.tool import Arguments, ToolResult, Value
+from agent.tools.tool import NOTHING, Arguments, ToolResult, Value
 from agent.workspaces import Workspace
 
 
@@ -150,14 +151,22 @@ def _prompt(agent: Agent) -> str:
     return "\n".join(lines)
 
 
-_CHILD = Value("dict[str, Any]", lambda result: json.loads(result.output))
-_NOTHING = Value("None", lambda result: None)
+class SubagentReport(TypedDict):
+    """The end of a subagent. `ref` is '' if it changed no file."""
+
+    status: str
+    summary: str
+    changed: list[str]
+    ref: str
+
+
+_CHILD = Value("SubagentReport", lambda result: json.loads(result.output), (SubagentReport,))
 
 SUBAGENTS = Capability(
     "subagents",
     native=(
         Native("spawn", Spawn, spawn, value=_CHILD),
-        Native("merge", Merge, merge, changes_files=True, value=_NOTHING),
+        Native("merge", Merge, merge, changes_files=True, value=NOTHING),
     ),
     prompt=_prompt,
 )

@@ -1,5 +1,6 @@
 """One role's conversation: tool use until it answers, within rounds and the context window."""
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -117,7 +118,8 @@ class Conversation(Generic[A]):
         self._protocol = kind(self._schemas, is_chat=self._is_chat)
         self._transcript = Transcript(
             [
-                {"role": "system", "content": f"{prompt}\n\n{self._protocol.instructions}"},
+                _find_system(session)
+                or {"role": "system", "content": f"{prompt}\n\n{self._protocol.instructions}"},
                 {"role": "user", "content": as_markdown(facts)},
             ]
         )
@@ -358,6 +360,17 @@ class Conversation(Generic[A]):
 
     def _problem(self, problem: str) -> str:
         return f"{problem[:_TOLD_OF_A_PROBLEM]}. Please try again."
+
+
+def _find_system(session: Session) -> dict[str, Any] | None:
+    """Return the system message of a conversation from an earlier run, or None.
+
+    It continues under its own prompt, whatever the prompt of this release is. A fork does not.
+    """
+    calls = (step for step in session.recorded if step.kind == "model" and not step.copied)
+    first = next(calls, None)
+    messages = json.loads(first.request)["messages"] if first else []
+    return messages[0] if messages and messages[0]["role"] == "system" else None
 
 
 def _news(messages: Sequence[InboxMessage], *, is_chat: bool) -> str:

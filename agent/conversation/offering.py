@@ -214,9 +214,14 @@ class Offer:
 
 
 async def use_tool(
-    session: Session, toolbox: Toolbox | None, name: str, arguments: dict[str, Any]
+    session: Session,
+    toolbox: Toolbox | None,
+    name: str,
+    arguments: dict[str, Any],
+    *,
+    by_program: bool = False,
 ) -> ToolResult:
-    """Use a tool of the workspace as a step.
+    """Use a tool of the workspace as a step, for the model or for a program of the model.
 
     Raises:
         OutOfTime, InfrastructureError: it could not be used.
@@ -228,7 +233,7 @@ async def use_tool(
         return await session.act(
             "tool",
             {"tool": name, "arguments": arguments},
-            lambda workspace: toolbox.use(workspace, name, arguments),
+            lambda workspace: toolbox.use(workspace, name, arguments, by_program=by_program),
             ToolResult,
             depends_on=toolbox.depends_on,
             ends_with_turn=True,

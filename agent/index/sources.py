@@ -32,7 +32,7 @@ _BINARY_LOOK_BYTES = 8000  # where git looks for a zero byte
 _ARCHIVE_OVERHEAD_BYTES = 4096  # of one file: its header, padding, and a long name
 _ARCHIVE_END_BYTES = 64 * 2**10
 _TICKS_NS = 20_000_000  # more than the kernel's clock tick
-_LINE_END = re.compile(r"\r\n|\r|\n")
+LINE_END = re.compile(r"\r\n|\r|\n")
 
 # Follows any text that a profile prints.
 _MARK = "=== sources ==="
@@ -124,7 +124,7 @@ def lines(text: str) -> list[str]:
 
     A form feed or another separator of Unicode does not end a line.
     """
-    rows = _LINE_END.split(text) if "\r" in text else text.split("\n")  # much faster
+    rows = LINE_END.split(text) if "\r" in text else text.split("\n")  # much faster
     return rows if rows[-1] else rows[:-1]
 
 

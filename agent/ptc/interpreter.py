@@ -5,7 +5,8 @@ A program suspends at each call of a tool, and again when it can only wait for c
 
 import asyncio
 import datetime
-from collections.abc import AsyncIterator, Mapping
+import re
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,9 @@ from weakref import WeakKeyDictionary
 import pydantic_monty as monty
 
 from agent.ptc.limits import Programs
+from agent.ptc.remedies import Opinion, judge
+from agent.ptc.stubs import Function, stubs
+from agent.ptc.translation import KNOWN_NAMES, PRELUDE, translate
 
 RELEASE = f"pydantic-monty {monty.__version__}"
 
@@ -73,19 +77,50 @@ _CALLED: Any = {"future": ...}
 class Running:
     """One program in the interpreter."""
 
-    def __init__(self, session: monty.AsyncMontySession, printed_bytes: int) -> None:
+    def __init__(
+        self, session: monty.AsyncMontySession, functions: Collection[Function], output_kb: int
+    ) -> None:
         self._session = session
-        self._output = monty.CollectString(max_bytes=printed_bytes)
+        self._functions = functions
+        self._tools = {function.name: _as_value(function) for function in functions}
+        self._output_kb = output_kb
+        self._prints: list[str] = []
+        self._room = output_kb * 1000
         self._at: Any = None
+        self._first: Stop | None = None
+        """The first stop of a program that was checked."""
 
     @property
     def printed(self) -> str:
-        """The output of the program so far."""
-        return self._output.output
+        """The output of the program so far, as far as there is room for it."""
+        rest = f"\n[prints beyond {self._output_kb} kB are left out]" if self._room < 0 else ""
+        return "".join(self._prints) + rest
+
+    def _print(self, stream: str, text: str) -> None:
+        self._prints.append(text[: max(0, self._room)])
+        self._room -= len(text)
+
+    async def check(self, code: str) -> Opinion:
+        """Return the opinion of the type checker. Without a problem, the program runs."""
+        opinion = Opinion("", "")
+        stop = await self._feed(code, skip_type_check=False)
+        if isinstance(stop, Failed) and stop.is_rejected:
+            opinion = judge(stop.text, code, self._functions)
+            if not opinion.problem:
+                stop = await self._feed(code, skip_type_check=True)
+        self._first = stop
+        return opinion
 
     async def begin(self, code: str) -> Stop:
-        """Check the program, and run it until it stops."""
-        return await self._until_stop(self._session.feed_start(code, print_callback=self._output))
+        """Run the program until it stops."""
+        return self._first or await self._feed(code, skip_type_check=True)
+
+    async def _feed(self, code: str, *, skip_type_check: bool) -> Stop:
+        return await self._until_stop(
+            self._session.feed_start(
+                translate(code), print_callback=self._print, skip_type_check=skip_type_check
+            )
+        )
 
     async def continue_during_call(self) -> Stop:
         """Continue the program while the call that it stopped at runs."""
@@ -104,7 +139,7 @@ class Running:
             except monty.MontyCrashedError as error:
                 return Failed(f"the interpreter died: {error}", is_crash=True)
             except monty.MontyRuntimeError as error:
-                return Failed(error.display().strip())
+                return Failed(_INPUT.sub("program.py", error.display().strip()))
             except monty.MontyError as error:
                 return Failed(str(error))
             match at:
@@ -115,12 +150,42 @@ class Running:
                         return Failed(f"the value of the program cannot be used: {error}")
                 case monty.AsyncFutureSnapshot():
                     return PendingCalls(sorted(at.pending_call_ids))
-                case monty.AsyncFunctionSnapshot() if not at.is_os_function:
-                    return Called(at.call_id, str(at.function_name), at.args, dict(at.kwargs))
-                case monty.AsyncFunctionSnapshot():
+                case monty.AsyncFunctionSnapshot() if _is_of_files(at):
+                    # A PermissionError would make Path.rglob find nothing, without a word.
+                    problem = f"programs have no {at.function_name}"
+                    continuation = at.resume(_failure("RuntimeError", problem))
+                case monty.AsyncFunctionSnapshot() if at.is_os_function:
                     continuation = at.resume_not_handled()
+                case monty.AsyncFunctionSnapshot() if at.function_name in self._tools:
+                    return Called(at.call_id, str(at.function_name), at.args, dict(at.kwargs))
+                case monty.AsyncFunctionSnapshot():  # in the text of an `eval`
+                    problem = f"name '{at.function_name}' is not defined"
+                    continuation = at.resume(_failure("NameError", problem))
+                case monty.AsyncNameLookupSnapshot() if at.variable_name in self._tools:
+                    continuation = at.resume(value=self._tools[at.variable_name])
                 case _:  # an unknown name
                     continuation = at.resume()
+
+
+_INPUT = re.compile("<python-input-[0-9]+>")
+
+
+def _as_value(function: Function) -> Any:
+    """Return a tool as a value, whose calls the interpreter reports by its name."""
+
+    def tool() -> None:
+        raise NotImplementedError
+
+    tool.__name__ = function.name
+    return tool
+
+
+def _is_of_files(at: monty.AsyncFunctionSnapshot) -> bool:
+    return at.is_os_function and str(at.function_name).startswith(("Path.", "os."))
+
+
+def _failure(kind: str, message: str) -> Any:
+    return {"exc_type": kind, "message": message}
 
 
 @dataclass
@@ -155,8 +220,8 @@ async def _workers() -> AsyncIterator[monty.AsyncMonty]:
 
 
 @asynccontextmanager
-async def running(stubs: str, limits: Programs) -> AsyncIterator[Running]:
-    """Provide an interpreter for one program that can use the declarations of the stubs."""
+async def running(functions: Collection[Function], limits: Programs) -> AsyncIterator[Running]:
+    """Provide an interpreter for one program that can call these functions."""
     resources: monty.ResourceLimits = {
         "max_feed_duration_secs": limits.seconds,
         "max_memory": limits.memory_mb * 1_000_000,
@@ -168,9 +233,10 @@ async def running(stubs: str, limits: Programs) -> AsyncIterator[Running]:
             script_name="program.py",
             limits=resources,
             type_check=True,
-            type_check_stubs=stubs,
+            type_check_stubs=f"{stubs(functions)}{KNOWN_NAMES}",
             type_check_format="concise",
             os_policy=_POLICY,
         )
         async with checkout as session:
-            yield Running(session, limits.output_kb * 1000)
+            await session.feed_start(PRELUDE, skip_type_check=True)
+            yield Running(session, functions, limits.output_kb)

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from agent.conversation.offering import KNOWN_ENDS
@@ -27,7 +27,9 @@ from agent.ptc.interpreter import (
     Stop,
 )
 from agent.ptc.limits import Programs
-from agent.ptc.stubs import Function, stubs
+from agent.ptc.remedies import explain
+from agent.ptc.stubs import Function
+from agent.ptc.translation import find_last_assignment
 from agent.ptc.values import as_json
 from agent.session.limits import Gate
 from agent.session.session import Session
@@ -44,6 +46,8 @@ class ProgramStart:
     """The interpreter."""
     problem: str
     """The reason why nothing was run, or ''."""
+    notes: str = ""
+    """Suspicions of the type checker, or ''."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class ProgramEnd:
     status: Literal["finished", "failed", "rejected", "crashed"]
     value: Any = None
     error: str = ""
+    notes: str = ""
+    """Help to understand the error or the missing value, or ''."""
     printed: str = ""
     calls: dict[str, list[str]] = field(default_factory=dict)
     """Names of the called tools, by the ends of the calls: done, failed or cancelled."""
@@ -75,8 +81,8 @@ async def run(
         AgentError: a call ended the line of work, and the program does not continue.
         DivergenceError: the program does not wait for the calls that it waited for before.
     """
-    async with interpreter.running(stubs(functions.values()), limits) as running:
-        program = _Program(functions, use, scope, running, limits.calls, on_crash)
+    async with interpreter.running(functions.values(), limits) as running:
+        program = _Program(functions, use, scope, running, limits, on_crash)
         try:
             return await program.run(code)
         except asyncio.CancelledError:
@@ -94,7 +100,7 @@ class _Program:
     use: Use
     scope: Session
     running: Running
-    most_calls: int
+    limits: Programs
     on_crash: Callable[[], None]
     gate: Gate = field(default_factory=lambda: Gate(is_open=False))
     tasks: "list[asyncio.Task[Settled]]" = field(default_factory=list)
@@ -109,25 +115,28 @@ class _Program:
     """True while it waits for results that it must get now, whatever else has failed."""
 
     async def run(self, code: str) -> ProgramEnd:
-        stop = await self.running.begin(code)
-        rejected = stop.text if isinstance(stop, Failed) and stop.is_rejected else ""
+        async def check() -> ProgramStart:
+            opinion = await self.running.check(code)
+            return ProgramStart(interpreter.RELEASE, opinion.problem, opinion.notes)
+
         digest = hashlib.sha256(code.encode()).hexdigest()[:16]
         start = await self.scope.event(
             "begin",
             {"program": digest},
-            _constant(ProgramStart(interpreter.RELEASE, rejected)),
+            check,
             ProgramStart,
         )
         if start.problem:
             return ProgramEnd("rejected", error=start.problem)
-        if rejected:
+        stop = await self.running.begin(code)
+        if isinstance(stop, Failed) and stop.is_rejected:
             raise InfrastructureError(
                 f"a program that {start.release} has run is refused by {interpreter.RELEASE}: "
-                f"install the former to continue. {rejected}",
+                f"install the former to continue. {stop.text}",
                 retryable=False,
             )
         while isinstance(stop, Called | PendingCalls):
-            if isinstance(stop, Called) and len(self.tasks) >= self.most_calls:
+            if isinstance(stop, Called) and len(self.tasks) >= self.limits.calls:
                 break
             if self._recorded == {"event": "end", **self._place}:
                 break  # a limit or the death of its worker ended it here in an earlier run
@@ -139,7 +148,7 @@ class _Program:
                 calls = await self._wait(stop)
                 results = {call_id: self.tasks[number].result() for call_id, number in calls}
                 stop = await self.running.settle(results)
-        return await self._end(stop)
+        return await self._end(code, stop, start.notes)
 
     @property
     def _recorded(self) -> dict[str, Any]:
@@ -235,7 +244,7 @@ class _Program:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _end(self, stop: Stop) -> ProgramEnd:
+    async def _end(self, code: str, stop: Stop, notes: str) -> ProgramEnd:
         """Call off what is in flight, and record the end."""
         await self.stop()
         for task in self.tasks:
@@ -253,12 +262,17 @@ class _Program:
         printed = self.running.printed
         match stop:
             case ProgramValue(value=value):
-                end = ProgramEnd("finished", as_json(value), "", printed, calls)
+                name = find_last_assignment(code) if value is None else ""
+                hint = f"write `{name}` below the last line to see its value" if name else ""
+                end = ProgramEnd("finished", as_json(value), "", hint, printed, calls)
             case Failed(text=text, is_crash=is_crash):
-                end = ProgramEnd("crashed" if is_crash else "failed", None, text, printed, calls)
+                text = explain(text, self.limits, self.functions.values())
+                end = ProgramEnd("failed", None, text, notes, printed, calls)
+                end = replace(end, status="crashed") if is_crash else end
             case _:
-                problem = f"the program made more than {self.most_calls} calls"
-                end = ProgramEnd("failed", None, problem, printed, calls)
+                most = self.limits.calls
+                problem = f"the program made more than {most} calls, the limit for one: split it"
+                end = ProgramEnd("failed", None, problem, "", printed, calls)
         return await self.scope.event("end", self._place, _constant(end), ProgramEnd)
 
     async def stop(self) -> None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 _TYPES = {
     "string": "str",
@@ -24,6 +24,8 @@ class Function:
     """The JSON schema of its arguments."""
     returns: str
     """The type of its value, as an annotation."""
+    classes: tuple[type, ...] = ()
+    """The dictionaries that it names."""
 
     @property
     def names(self) -> list[str]:
@@ -46,8 +48,21 @@ class Function:
 
 def stubs(functions: Iterable[Function]) -> str:
     """Return the stub file of functions."""
-    lines = [function.declaration for function in functions]
-    return "\n".join(["from typing import Any, Literal", "", *lines, ""])
+    functions = list(functions)
+    classes = dict.fromkeys(each for function in functions for each in function.classes)
+    lines = [*map(_declare, classes), *(function.declaration for function in functions)]
+    return "\n".join(["from typing import Any, Literal, TypedDict", "", *lines, ""])
+
+
+def _declare(dictionary: type) -> str:
+    fields = get_type_hints(dictionary).items()
+    rows = [f"    {name}: {_annotation(kind)}" for name, kind in fields]
+    return "\n".join([f"class {dictionary.__name__}(TypedDict):", *rows, ""])
+
+
+def _annotation(kind: Any) -> str:
+    [inner] = get_args(kind) or [None]
+    return kind.__name__ if inner is None else f"list[{inner.__name__}]"
 
 
 def _type(schema: Mapping[str, Any]) -> str:

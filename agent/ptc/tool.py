@@ -57,7 +57,7 @@ class ProgramTool:
         offered = [(tool.name, tool.arguments, tool.value) for tool in self._tools.values()]
         offered += [(h.name, h.arguments, h.value) for h in self._helpers.values() if h.value]
         return {
-            name: Function(name, arguments.model_json_schema(), value.type)
+            name: Function(name, arguments.model_json_schema(), value.type, value.classes)
             for name, arguments, value in offered
         }
 
@@ -86,6 +86,7 @@ class ProgramTool:
         if end.status == "rejected":
             return ToolResult(f"nothing was run:\n{end.error}", ok=False)
         parts = [end.error or f"value: {as_text(end.value, limits.output_kb * 1000)}"]
+        parts += [f"note: {end.notes}"] if end.notes else []
         parts += [f"printed:\n{end.printed}"] if end.printed else []
         uses = _uses(session.steps, session.name, r"(\d+)")
         put_back = dict.fromkeys(path for use in uses for path in use.result.put_back)
@@ -100,7 +101,7 @@ class ProgramTool:
         """Execute a call of a program. Return its value, or the exception that it raises."""
         helper = self._helpers.get(name)
         if helper is None:
-            result = await use_tool(scope, self._toolbox, name, arguments)
+            result = await use_tool(scope, self._toolbox, name, arguments, by_program=True)
             return _settle(result, self._tools[name].value)
         try:
             use = parse_arguments(name, helper.arguments, arguments)

@@ -12,7 +12,7 @@ _BITS = 10_000
 
 
 def as_json(value: Any, depth: int = _DEPTH) -> Any:
-    """Return a value as JSON. Values of other types become their `repr`."""
+    """Return a value as JSON: of an object its attributes, of other types the `repr`."""
     if depth == 0:
         return "..."
     match value:
@@ -31,6 +31,8 @@ def as_json(value: Any, depth: int = _DEPTH) -> Any:
                 key if isinstance(key, str) else repr(key): as_json(item, depth - 1)
                 for key, item in value.items()
             }
+        case _ if hasattr(value, "attributes"):  # an object of a class of the program
+            return as_json(value.attributes, depth - 1)
         case _:
             return repr(value)
 

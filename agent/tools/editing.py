@@ -114,7 +114,9 @@ async def write(workspace: Workspace, settings: ToolSettings, asked: Write) -> T
         before = decode(file.content or b"", file.path)
     except Refused:  # a binary file
         before = Text("")
-    content = with_crlf(asked.content) if before.is_crlf else asked.content
+    # A model does not see the line ends of what it read, but a program has them in its text.
+    hides_ends = before.is_crlf and "\r" not in asked.content
+    content = with_crlf(asked.content) if hides_ends else asked.content
     await _write(workspace, file.path, before.encode(content))
     return ToolResult(f"wrote {asked.path}")
 
@@ -162,7 +164,7 @@ def replace_once(text: Text, old: str, new: str, path: str) -> str:
     Raises:
         Refused: `old` occurs more than once, or not at all.
     """
-    pattern = r"\r?\n".join(map(re.escape, old.replace("\r\n", "\n").split("\n")))
+    pattern = r"(?:\r\n|(?<!\r)\n)".join(map(re.escape, old.replace("\r\n", "\n").split("\n")))
     starts = [match.start() for match in re.finditer(f"(?={pattern})", text.content)]
     if not starts:
         raise Refused(_not_found(text.content, old, path))
@@ -176,7 +178,7 @@ def replace_once(text: Text, old: str, new: str, path: str) -> str:
     match = re.compile(pattern).match(text.content, starts[0])
     assert match is not None
     crlf = "\r\n" in match[0] if "\n" in match[0] else text.is_crlf
-    replacement = with_crlf(new) if crlf else new
+    replacement = with_crlf(new) if crlf and "\r" not in new else new
     return text.content[: match.start()] + replacement + text.content[match.end() :]
 
 
@@ -224,7 +226,7 @@ async def _with_line_ends_of_files(workspace: Workspace, patch: str) -> str:
             in_header = True
         elif in_header:
             in_header = False
-        elif crlf and line.startswith((" ", "+", "-")):
+        elif crlf and line.startswith((" ", "+", "-")) and not following.startswith("\\"):
             line = line.removesuffix("\r") + "\r"
         lines.append(line)
     return "\n".join(lines)

@@ -12,14 +12,23 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 from pathlib import PurePosixPath
-from typing import Any
 
 from pydantic import Field
 
 from agent.runners import NamesByResult, ObservedResults, collect_report, prepare, read_report
 from agent.tools.protection import confine_all
 from agent.tools.rendering import head_and_tail, render_tests
-from agent.tools.tool import Arguments, Refused, TestRun, Tool, ToolResult, ToolSettings, Value
+from agent.tools.tool import (
+    Arguments,
+    CommandEnd,
+    Refused,
+    SuiteResult,
+    TestRun,
+    Tool,
+    ToolResult,
+    ToolSettings,
+    Value,
+)
 from agent.workspaces import Workspace
 
 _CHANNEL_BYTES = 32 * 2**20
@@ -260,19 +269,19 @@ def parse(command: str, exit_code: int, output: str) -> TestRun:
     )
 
 
-def _as_value(result: ToolResult) -> dict[str, Any]:
+def _as_results(result: ToolResult) -> SuiteResult:
     run = result.tests
     assert run is not None, "a run that was not refused has results"
-    return {
-        "passed": run.passed,
-        "failed": run.failed,
-        "errors": run.errors,
-        "exit_code": run.exit_code,
-        "output": render_tests(run),
-    }
+    return SuiteResult(
+        passed=run.passed,
+        failed=run.failed,
+        errors=run.errors,
+        exit_code=run.exit_code,
+        output=render_tests(run),
+    )
 
 
-_TESTS = Value("dict[str, Any]", _as_value)
+_TESTS = Value("SuiteResult", _as_results, (SuiteResult,))
 
 TESTING = (Tool("run_tests", RunTests, run_tests, changes_files=True, value=_TESTS),)
 
@@ -298,14 +307,13 @@ async def run_command(
     )
 
 
-_COMMAND = Value(
-    "dict[str, Any]",
-    lambda result: {
-        "output": result.output,
-        "exit_code": result.exit_code,
-        "timed_out": result.timed_out,
-    },
-)
+def _as_end(result: ToolResult) -> CommandEnd:
+    return CommandEnd(
+        output=result.output, exit_code=result.exit_code or 0, timed_out=result.timed_out
+    )
+
+
+_COMMAND = Value("CommandEnd", _as_end, (CommandEnd,))
 
 COMMANDS = (Tool("run_command", RunCommand, run_command, changes_files=True, value=_COMMAND),)
 

@@ -1,13 +1,17 @@
 """The definition of a tool: a name, typed arguments, and a function on a workspace."""
 
+import inspect
 import json
+import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar, Generic, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from agent.errors import AgentError, ToolFailed
 from agent.runners import PYTEST, TestRunner
 from agent.workspaces import Workspace
 
@@ -71,6 +75,27 @@ class ToolResult:
     """Files that the result shows, relative to the root, and listed folders, which end in a slash.
 
     Empty for commands and tests, which may read every file."""
+    data: Any = None
+    """The value for a program as JSON, from a tool whose output is made for readers. None in direct
+    uses, and in records of earlier releases."""
+
+
+class SuiteResult(TypedDict):
+    """The results of a run of tests. `exit_code` is the runner's own."""
+
+    passed: list[str]
+    failed: list[str]
+    errors: list[str]
+    exit_code: int
+    output: str
+
+
+class CommandEnd(TypedDict):
+    """A command that has ended. `output` has what it wrote to standard output and error."""
+
+    output: str
+    exit_code: int
+    timed_out: bool
 
 
 class Refused(Exception):
@@ -126,11 +151,25 @@ class Value:
     """As an annotation of Python."""
     of: Callable[[ToolResult], Any]
     """Returns JSON."""
+    classes: tuple[Any, ...] = ()
+    """The subclasses of TypedDict that the annotation names."""
 
 
-TEXT = Value("str", lambda result: result.output)
-LINES = Value("list[str]", lambda result: result.output.splitlines())
+TEXT = Value("str", lambda result: result.output if result.data is None else result.data)
 NOTHING = Value("None", lambda result: None)
+
+
+def list_of(row: Any, *classes: Any) -> Value:
+    """Return the value of a tool whose data is a list of such dictionaries.
+
+    `classes` are those that they hold. A tool of an earlier release returned lines of text.
+    """
+
+    def read(result: ToolResult) -> Any:
+        return result.output.splitlines() if result.data is None else result.data
+
+    return Value(f"list[{row.__name__}]", read, (*classes, row))
+
 
 A = TypeVar("A", bound=Arguments)
 
@@ -163,6 +202,66 @@ def schema(name: str, arguments: type[Arguments]) -> dict[str, Any]:
         "parameters": parameters,
     }
     return {"type": "function", "function": function}
+
+
+_BUGS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    NameError,
+    NotImplementedError,
+    TypeError,
+)
+"""Errors of a tool that other arguments do not cure."""
+
+_OF_FILES = (
+    FileExistsError,
+    FileNotFoundError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,
+)
+
+
+async def run_tool(name: str, tool: Callable[..., Any], *given: Any) -> ToolResult:
+    """Run a tool, or a native one.
+
+    An error that a tool of others does not raise on purpose names the tool, the file and the line.
+    It goes back to the model, or ends the attempt if the tool is at fault.
+
+    Raises:
+        Refused, AgentError: the tool raised it.
+        ToolFailed: the tool is at fault, and every replay would show that again.
+        OSError: a disk, a connection or a server failed.
+    """
+    try:
+        result = await tool(*given)
+    except (AgentError, Refused):
+        raise
+    except Exception as error:
+        is_own = str(getattr(getattr(tool, "func", tool), "__module__", "")).startswith("agent.")
+        if is_own or (isinstance(error, OSError) and not isinstance(error, _OF_FILES)):
+            raise
+        text = f"tool {name} failed at {_find_line(tool, error)}: {type(error).__name__}: {error}"
+        if isinstance(error, _BUGS):
+            raise ToolFailed(text) from error
+        return ToolResult(text, ok=False)
+    if not isinstance(result, ToolResult):
+        raise ToolFailed(
+            f"tool {name} returns {type(result).__name__}, but has to return ToolResult"
+        )
+    return result
+
+
+def _find_line(tool: Callable[..., Any], error: Exception) -> str:
+    """Return the last line of the tool's own file that an error passed, as `tools.py:12`."""
+    code = getattr(inspect.unwrap(getattr(tool, "func", tool)), "__code__", None)
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if code and frame.filename == code.co_filename] or frames
+    if own[-1].filename == __file__ and code:  # it is not a coroutine function
+        return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+    return f"{Path(own[-1].filename).name}:{own[-1].lineno}"
 
 
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:

@@ -12,9 +12,17 @@ from agent.errors import Retryable
 from agent.tools.editing import EDITING
 from agent.tools.protection import Protection
 from agent.tools.reading import READING
-from agent.tools.rendering import MAX_CHARS
+from agent.tools.rendering import MAX_CHARS, head_and_tail
 from agent.tools.testing import COMMANDS, TESTING
-from agent.tools.tool import Arguments, Refused, Tool, ToolResult, ToolSettings, parse_arguments
+from agent.tools.tool import (
+    Arguments,
+    Refused,
+    Tool,
+    ToolResult,
+    ToolSettings,
+    parse_arguments,
+    run_tool,
+)
 from agent.workspaces import Workspace
 
 TOOLS: Mapping[str, Tool[Any]] = {
@@ -57,11 +65,17 @@ class Toolbox:
         return [tool.schema for tool in self._tools.values()]
 
     async def use(
-        self, workspace: Workspace, name: str, arguments: Mapping[str, Any] | str
+        self,
+        workspace: Workspace,
+        name: str,
+        arguments: Mapping[str, Any] | str,
+        *,
+        by_program: bool = False,
     ) -> ToolResult:
         """Use a tool. `arguments` are an object, or JSON as sent by models.
 
-        An error that the model can repair is returned as a result that is not ok.
+        An error that the model can repair is returned as a result that is not ok. A program gets
+        the data of the result, of which it keeps only as much text as a reader wants.
 
         Raises:
             Destroyed: the repository is gone.
@@ -76,7 +90,10 @@ class Toolbox:
         except Refused as refusal:
             return ToolResult(str(refusal), ok=False)
         if not tool.changes_files:
-            return await self._run(tool, workspace, asked)
+            result = await self._run(tool, workspace, asked)
+            if by_program and result.data is not None:
+                return replace(result, output=head_and_tail(result.output))
+            return replace(result, data=None)
         before = await workspace.tree()
         result = await self._run(tool, workspace, asked)
         put_back = await self._protection.enforce(workspace)
@@ -104,7 +121,7 @@ class Toolbox:
         async for attempt in tries:
             with attempt:
                 try:
-                    result = await tool.run(workspace, self._settings, asked)
+                    result = await run_tool(tool.name, tool.run, workspace, self._settings, asked)
                 except Refused as refusal:
                     result = ToolResult(str(refusal), ok=False)
         return replace(result, retries=attempt.retry_state.attempt_number - 1)

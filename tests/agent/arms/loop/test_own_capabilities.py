@@ -1,5 +1,6 @@
 """Capabilities written from agent/CAPABILITIES.md alone."""
 
+import re
 import time
 from typing import Any
 
@@ -45,6 +46,12 @@ async def words(workspace: Workspace, settings: ToolSettings, asked: Words) -> T
             raise ToolFailed("the dictionary is gone")
         case "none":
             raise Refused("name a file that is there")
+        case "value":
+            raise ValueError("boom")
+        case "fault":
+            return len(workspace)  # type: ignore[arg-type,return-value]
+        case "text":
+            return "text"  # type: ignore[return-value]
     done = await workspace.run(f"cat {asked.path}", timeout_s=settings.command_timeout_s)
     return ToolResult(done.output)
 
@@ -123,3 +130,28 @@ async def test_a_tool_that_cannot_go_on_ends_the_attempt(attempts: Attempts, by:
     """The attempt gave up, and says why."""
     outcome = await run(attempts, using(by, "gone"))
     assert (outcome.status, outcome.detail) == ("gave_up", "the dictionary is gone")
+
+
+async def test_an_error_of_a_value_goes_to_the_model(attempts: Attempts) -> None:
+    """The model reads the tool, the file, the line and the error, also in a program."""
+    await run(attempts, using("direct", "value"), using("program", "value"))
+    for told in attempts.told():
+        assert re.search(
+            r"tool words failed at test_own_capabilities.py:\d+: ValueError: boom", told
+        )
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("fault", r"tool words failed at test_own_capabilities.py:\d+: TypeError: object of type"),
+        ("text", "tool words returns str, but has to return ToolResult"),
+    ],
+)
+async def test_a_fault_of_a_tool_ends_the_attempt(
+    attempts: Attempts, path: str, reason: str
+) -> None:
+    """Every replay would meet it again, so it is not infrastructure."""
+    outcome = await run(attempts, using("direct", path))
+    assert outcome.status == "gave_up"
+    assert re.match(reason, outcome.detail)

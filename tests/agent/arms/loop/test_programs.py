@@ -10,8 +10,10 @@ import pytest
 
 from agent.errors import Interrupted
 from agent.models.protocol import ModelReply, ModelRequest
+from agent.ptc.tool import ProgramTool
+from agent.tools import Toolbox, ToolResult
 from tests.agent.arms.durable.conftest import RoleModel, Said
-from tests.agent.arms.loop.conftest import DONE, Attempts
+from tests.agent.arms.loop.conftest import DONE, Attempts, Died
 
 TOOLS = ["files", "shell", "tests.agent.arms.loop.faults:FAULTS", "ptc"]
 
@@ -60,11 +62,26 @@ async def test_the_calls_of_a_program_are_the_steps_of_direct_calls(attempts: At
 WRONG = {
     "x = 1 +": "nothing was run:",
     "await reed(path='calc.py')": "Name `reed` used when not defined",
-    "(await read(path=3)).upper()": "Expected `str`",
-    "read(path='calc.py').upper()": "nothing was run:",
-    "while True: pass": "feed time limit exceeded",
-    "'a' * 100_000_000": "memory limit exceeded",
-    "print('x' * 100_000)": "memory limit exceeded",
+    "await read(path=3)": "path: Input should be a valid string",
+    "await read(file='calc.py')": "Instead: it is `async def read(path: str, ",
+    "f = read\nawait f(file='calc.py')": "wrong arguments of read: path: Field required",
+    "read(path='calc.py').upper()": "Instead: write `await` before the call",
+    "r = await run_command('true')\nr['stdout']": "the keys of CommandEnd are output, exit_code",
+    "re.findall('a', 'b')": "Instead: write `import re` first.",
+    "import textwrap": "Instead: the modules are asyncio, base64",
+    "open('calc.py').read()": "Instead: a program has no own files: `await read(",
+    "from pathlib import Path\nlist(Path('.').rglob('*'))": "Instead: a program has no own files",
+    "def f():\n  yield 1": "Instead: append to a list in a loop",
+    "class E(ValueError): pass": "Instead: a class has no base here",
+    "import asyncio\nasyncio.Semaphore(2)": "leave out task groups, locks, semaphores",
+    "import sys\nsys.exit(1)": "Instead: raise an error, or let the program end.",
+    "import re\nre.match('a', 'b').group()": "note: program.py:2:1: error[unresolved-attribute]",
+    "eval('nobody(1)')": "NameError: name 'nobody' is not defined",
+    "while True: pass": "the program computed for more than 0.3 s, the limit for one program",
+    "'a' * 100_000_000": "the variables of the program need more than 64 MB",
+    "print('x' * 100_000)\n7": "value: 7",
+    "print('y' * 100_000)": "[prints beyond 64 kB are left out]",
+    "x = await read(path='calc.py')": "note: write `x` below the last line to see its value",
     "[await read(path='calc.py') for _ in range(9)]": "made more than 5 calls",
     "'y' * 90_000": "[the value has 90000 characters: return less]",
     "await run_ptc(code='1')": "Name `run_ptc` used when not defined",
@@ -73,10 +90,61 @@ WRONG = {
     "x = []\nfor n in range(5000): x = [x]\nx": '[["..."]]',
     "await read(path='no.py')": "ValueError: there is no file no.py",
     "await invalid(amount=0)": "ValueError: amount is 0",
-    "def f(n): return f(n + 1)\nf(0)": "RecursionError",
+    "def f(n): return f(n + 1)\nf(0)": "RecursionError: functions called each other more than 200",
     "#" + "x" * 70_000: "is longer than 64 kB",
 }
 """Programs with a fault, and words of the result."""
+
+USUAL = {
+    "await asyncio.gather(read(path='calc.py', end=1), search('no such text'))": '["',
+    "r = await asyncio.gather(read('no'), return_exceptions=True)\nstr(r[0])": "there is no file",
+    "t = asyncio.create_task(read('calc.py'))\nlen(await t) > 9": "true",
+    "async def f():\n  return 5\nt = asyncio.create_task(f())\nawait t": "5",
+    "list(map(str.strip, filter(None, ['', ' a '])))": '["a"]',
+    "await asyncio.gather(*map(lambda n: search(pattern=n), ['zzz']))": "[[]]",
+    "tools = {'r': read, 's': search}\nlen(await tools['r']('calc.py')) > 9": "true",
+    "f = read if hasattr({}, 'x') else search\nawait f(pattern='zzz')": "[]",
+    "o = {'path': 'calc.py', 'start': 1}\nlen(await read(**o)) > 9": "true",
+    "import re\nre.match(r'(.)', 'ab').group(1)": "a",
+    "def f(x: int = None):\n  return x\nf()": "null",
+    "d, xs = {'a': 1, 'b': 2}, [1, 2, 3]\ndel d['a'], xs[:2]\n[d, xs]": '[{"b": 2}, [3]]',
+    "from __future__ import annotations\n'del x[0] asyncio.create_task'": "del x[0] asyncio",
+    "from dataclasses import dataclass\n@dataclass\nclass P:\n  x: int\nP(1)": '{"x": 1}',
+    "try:\n  import yaml\nexcept ImportError:\n  yaml = 0\nyaml": "0",
+    "m = (await search('def add'))[0]\n(await read(m['path'], m['line'], m['line']))": "def add(",
+}
+"""Programs as models write them, and the starts of their values."""
+
+
+async def test_usual_programs_run(attempts: Attempts) -> None:
+    """The checks of types refuse none of them, and tools are values that return data."""
+    outcome = await attempts.run({"loop": [*map(ptc, USUAL), DONE]}, TOOLS)
+    assert outcome.status == "submitted"
+    for code, result, value in zip(USUAL, attempts.told(), USUAL.values(), strict=True):
+        assert result.startswith(f"value: {value}"), (code, result)
+
+
+async def test_a_program_of_an_earlier_release_continues(
+    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its conversation keeps the prompt, and recorded results have the values that they had."""
+    code = "found = await search('def add')\nlen(await read(str(found[0]).split(':')[0])) > 9"
+    script: dict[str, Any] = {"loop": [ptc(code), DONE]}
+    use = Toolbox.use
+
+    async def use_then(*args: Any, by_program: bool) -> ToolResult:
+        return await use(*args)
+
+    with monkeypatch.context() as earlier:
+        earlier.setattr(ProgramTool, "prompt", "An earlier prompt.")
+        earlier.setattr(Toolbox, "use", use_then)
+        with pytest.raises(Died):
+            await attempts.run(script, TOOLS, dies_after=4)
+    assert [step.kind for step in attempts.recorded].count("action") == 1
+    outcome = await attempts.run({"loop": [DONE]}, TOOLS)
+    assert outcome.status == "submitted"
+    assert attempts.told() == ["value: true\n2 calls done"]
+    assert "An earlier prompt." in attempts.model.asked[0].messages[0]["content"]
 
 
 async def test_the_model_reads_what_is_wrong_with_its_programs(attempts: Attempts) -> None:
