@@ -92,6 +92,9 @@ def trace(
         bool, typer.Option("--follow", "-f", help="follow until the attempt ends")
     ] = False,
     tree: Annotated[bool, typer.Option("--tree", help="show the steps under their scopes")] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="show only the report that the arm has left")
+    ] = False,
     lake: LakeOption = None,
 ) -> None:
     """Show the steps of an attempt with their cost, one per line, even while it is running."""
@@ -100,7 +103,9 @@ def trace(
 
     if tree and (follow or full):
         raise UsageError("--tree cannot be combined with --follow or --full")
-    tracing.trace(attempt, lake, full=full, follow=follow, as_tree=tree)
+    if report and (tree or follow or full):
+        raise UsageError("--report goes alone")
+    tracing.trace(attempt, lake, full=full, follow=follow, as_tree=tree, only_report=report)
 
 
 def graph(

@@ -6,7 +6,7 @@ Imported attempts and attempts with pruned steps are read from the lake.
 import json
 import time
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from agent.graph.attempt import graph_of, role_of
 from agent.graph.drawing import as_mermaid, as_tree
@@ -15,38 +15,52 @@ from agent.journal import Journal, RecordedStep, Tenure
 from agent.session.steps import from_record
 from flows.cli import console
 from flows.display.errors import UsageError
-from flows.display.steps import of_step, tree
+from flows.display.steps import mark_chosen, of_step, tree
 from flows.display.terminal import out, show
 from flows.experiments.declaration import Experiment
 from flows.experiments.diagnosis import Subject, diagnose, label
 from flows.experiments.forking import find_attempt, load_declaration
+from flows.storage.job_names import resolve_attempt
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake
 from flows.storage.outputs import describe_output
 from flows.storage.report_files import read_attempt_steps
 from reports.format import UNKNOWN, plural, usd_of_calls
 from reports.steps import StepView
+from reports.values import in_full
 
 POLL_S = 0.5
 """Interval at which `durabench trace --follow` reads the journal."""
 
 
 def trace(
-    prefix: str, lake_path: str | None, *, full: bool, follow: bool, as_tree: bool = False
+    prefix: str,
+    lake_path: str | None,
+    *,
+    full: bool,
+    follow: bool,
+    as_tree: bool = False,
+    only_report: bool = False,
 ) -> None:
     """Show the steps of the attempt with this prefix of its id, and their cost so far.
+
+    With `only_report`, show the report of its arm instead.
 
     Raises:
         UsageError: no attempt, or more than one, has this prefix.
     """
     lake = Lake.existing(lake_path)
-    journal = existing_journal(lake)
+    journal, prefix = existing_journal(lake), resolve_attempt(lake, prefix)
     recorded = {attempt.attempt_id for attempt in journal.find(prefix)} if journal else set()
     ids = sorted(recorded | set(lake.units("attempts", f"{prefix}*")))
     if len(ids) != 1:
         problem = f"{len(ids)} attempts start with {prefix!r}" if ids else f"no attempt {prefix!r}"
         raise UsageError(f"{problem} in {lake.root}; `durabench status NAME --cells` lists them")
     [attempt_id] = ids
+    if only_report:
+        report = _find_report(lake, journal, attempt_id)
+        show(in_full(report) if report else f"{attempt_id}: its arm has left no report")
+        return
     pruned_at = journal.pruned_at(attempt_id) if journal else None
     if pruned_at is not None:
         show(
@@ -66,8 +80,18 @@ def trace(
         if step.spent:
             costs.append(step.spent.cost_usd)
     if as_tree:
-        out().print(tree(attempt_id, seen, out().width))
+        marks = mark_chosen(_find_report(lake, journal, attempt_id), seen)
+        out().print(tree(attempt_id, seen, out().width, marks))
     _print_end(lake, journal, attempt_id, costs)
+
+
+def _find_report(lake: Lake, journal: Journal | None, attempt_id: str) -> dict[str, Any]:
+    """Return the report of the arm, by the attempt's row or by the journal, or {}."""
+    rows = lake.find("attempts", attempt_id)
+    if rows:
+        return dict(json.loads(rows[0]["report"] or "{}"))
+    outcome = journal.outcome(attempt_id) if journal else None
+    return dict((json.loads(outcome).get("report") if outcome else None) or {})
 
 
 def _print_end(

@@ -1,6 +1,8 @@
 """A step of an attempt in the terminal: a summary line, and the full input and output below it."""
 
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from rich.text import Text
 from rich.tree import Tree
@@ -68,7 +70,8 @@ def entry(shown: StepView, width: int) -> str:
 
 def block(shown: StepView) -> str:
     """Return the full input and output of a step, to be printed below its line."""
-    parts = [(shown.asked, "$ "), (shown.result, "  ")]
+    said = [(f"[{message.role}]\n{message.text}", "  ") for message in shown.messages]
+    parts = [*said, (shown.asked, "$ "), (shown.result, "  ")]
     return "\n".join(_indent(text, first) for text, first in parts if text)
 
 
@@ -92,23 +95,50 @@ def _indent(text: str, first: str) -> str:
 
 
 _INDENT = 4
+_CANDIDATE = re.compile(r"((?:.*/)?step-\d+)/candidate-(\d+)(?:/.*)?")
+_JUDGE = re.compile(r"((?:.*/)?approach(?:-\d+)?/judge-\d+)(?:/.*)?")
 
 
-def tree(title: str, steps: Iterable[StepView], width: int) -> Tree:
-    """Return steps under their scopes, which are ordered by their first steps."""
+def mark_chosen(report: Mapping[str, Any], steps: Iterable[StepView]) -> dict[str, str]:
+    """Return words for the scopes of the candidates and changes that the durable agent has chosen.
+
+    `report` is its own. It lists them in the order in which they were made.
+    """
+    places = list(dict.fromkeys(step.origin.scope for step in steps))
+    marks: dict[str, str] = {}
+    made = dict.fromkeys(match[1] for place in places if (match := _CANDIDATE.fullmatch(place)))
+    for scope, result in zip(made, report.get("steps") or (), strict=False):
+        chosen = [each for each in result["candidates"] if each["number"] == result["chosen"]]
+        marks |= {
+            f"{scope}/candidate-{each['number']}": f"chosen, {each['status']}" for each in chosen
+        }
+    judged = dict.fromkeys(match[1] for place in places if (match := _JUDGE.fullmatch(place)))
+    for scope, change in zip(judged, report.get("changes") or (), strict=False):
+        if change["chosen"]:
+            gates = ", ".join(change["closed_gates"])
+            marks[scope] = f"chosen, closed gates: {gates}" if gates else "chosen, accepted"
+    return marks
+
+
+def tree(title: str, steps: Iterable[StepView], width: int, marks: Mapping[str, str]) -> Tree:
+    """Return steps under their scopes, which are ordered by their first steps.
+
+    `marks` are words for some of the scopes.
+    """
     root = Tree(title)
     scopes: dict[str, Tree] = {"": root}
     for step in steps:
         place = step.origin.scope
         depth = 1 + (place.count("/") + 1 if place else 0)
         text = entry(step, max(20, width - _INDENT * depth))
-        _scope(scopes, place).add(Text(text.removeprefix(f"{place}/") if place else text))
+        _scope(scopes, place, marks).add(Text(text.removeprefix(f"{place}/") if place else text))
     return root
 
 
-def _scope(scopes: dict[str, Tree], path: str) -> Tree:
+def _scope(scopes: dict[str, Tree], path: str, marks: Mapping[str, str]) -> Tree:
     """Return the node of a scope, added below its outer scope."""
     if path not in scopes:
         around, _, name = path.rpartition("/")
-        scopes[path] = _scope(scopes, around).add(Text(name, "bold"))
+        mark = f"  {marks[path]}" if path in marks else ""
+        scopes[path] = _scope(scopes, around, marks).add(Text(f"{name}{mark}", "bold"))
     return scopes[path]

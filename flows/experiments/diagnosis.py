@@ -69,6 +69,11 @@ class Subject:
         return "".join(row["model_patch"] for row in self._rows("predictions"))
 
     @property
+    def report(self) -> dict[str, Any]:
+        """The report of its arm, or {}."""
+        return json.loads(self.row["report"]) if self.row and self.row["report"] else {}
+
+    @property
     def is_resolved(self) -> bool:
         """Return True if its patch was graded as resolved."""
         return self.verdict is not None and bool(self.verdict["resolved"])
@@ -130,11 +135,14 @@ def label(step: RecordedStep) -> str:
 def diagnose(subject: Subject, lake_path: str | None = None) -> tuple[DiagnosisPart, ...]:
     """Return the likely causes of an attempt's failure; nothing if it is resolved.
 
+    If its own arm rejected the patch, the reasons of the arm come first, also if it is resolved.
+
     Raises:
         JournalError: a stored work tree cannot be read.
     """
+    rejection = _describe_rejection(subject)
     if subject.is_resolved:
-        return ()
+        return (rejection,) if rejection.lines else ()
     files = writers(subject.patch, subject.steps, blobs(subject.lake))
     # The files that the log of the failing tests names come first.
     log = subject.verdict["log_tail"] if subject.verdict else ""
@@ -142,6 +150,7 @@ def diagnose(subject: Subject, lake_path: str | None = None) -> tuple[DiagnosisP
     resolved = _find_resolved(subject)
     change = _find_change(subject, resolved) if resolved else None
     parts = (
+        rejection,
         _describe_failure(subject),
         _quote_program(subject),
         _describe_origin(subject, files),
@@ -150,6 +159,21 @@ def diagnose(subject: Subject, lake_path: str | None = None) -> tuple[DiagnosisP
         _propose_fork(subject, files, change, lake_path),
     )
     return tuple(part for part in parts if part.lines)
+
+
+def _describe_rejection(subject: Subject) -> DiagnosisPart:
+    """Return the reasons for which the arm does not accept its own patch."""
+    report, lines = subject.report, []
+    if report.get("agent_verdict") == "rejected":
+        lines.append(f"The arm ended as {report.get('workflow_status')} and rejects its patch.")
+        if closed := report.get("closed_gates"):
+            lines.append(f"Gates that stayed closed: {', '.join(closed)}.")
+        lines += [*(report.get("failed_checks") or ())[:_NAMED], report.get("unfinished") or ""]
+        for final in (report.get("finals") or ())[-1:]:
+            broken = final["broken"]
+            lines += [f"Tests that its change broke: {_some(broken)}."] if broken else []
+            lines += [*final["reasons"], *final["issues"]][:_NAMED]
+    return DiagnosisPart("Rejected by its own arm", tuple(map(_short, filter(None, lines))))
 
 
 def _describe_failure(subject: Subject) -> DiagnosisPart:
@@ -232,12 +256,9 @@ def _describe_evidence(subject: Subject, files: Sequence[Written]) -> DiagnosisP
         unseen = [name for name in modules if name.encode("utf-8", "replace") not in texts]
         if unseen:
             lines.append(f"No such run names the failing tests of {_some(unseen)}.")
-    row = subject.row
-    report: dict[str, Any] = json.loads(row["report"]) if row and row["report"] else {}
+    row, report = subject.row, subject.report
     if agent_verdict := report.get("agent_verdict"):
         lines.append(f"The agent's own verdict is {agent_verdict}.")
-    if closed := report.get("closed_gates"):
-        lines.append(f"Gates that stayed closed: {', '.join(closed)}.")
     if report and not report.get("reproduced", True):
         lines.append("No new test was seen to fail before the change.")
     if not lines and not (row and describe_flaws(row)):

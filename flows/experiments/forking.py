@@ -14,6 +14,7 @@ from flows.experiments import records
 from flows.experiments.declaration import Experiment, from_record, in_one_line, parse
 from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import prepare
+from flows.storage.job_names import resolve_attempt
 from flows.storage.journals import existing_journal, open_journal
 from flows.storage.lake import Lake
 from reports.format import plural, usd_of_calls
@@ -118,7 +119,7 @@ def find_attempt(prefix: str, lake_path: str | None) -> tuple[Lake, Journal, Att
         UsageError: no attempt or more than one has this prefix, or it was pruned.
     """
     lake = Lake.existing(lake_path)
-    journal = existing_journal(lake)
+    journal, prefix = existing_journal(lake), resolve_attempt(lake, prefix)
     parents = journal.find(prefix) if journal else []
     if journal is None or len(parents) != 1:
         number = plural(len(parents), "attempt")

@@ -20,7 +20,7 @@ from agent.session.mail import INBOX
 from agent.session.steps import ActionResult, Step, from_record
 from flows.display.errors import UsageError
 from flows.experiments.secret_kinds import check_readable
-from flows.storage.job_names import experiment_of
+from flows.storage.job_names import experiment_of, resolve_attempt
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake
 from reports.values import arguments_of
@@ -71,12 +71,12 @@ class Mailbox:
 
     @classmethod
     def of(cls, lake: Lake, prefix: str) -> "Mailbox":
-        """Return the mailbox of the attempt whose id begins with a text.
+        """Return the mailbox of the attempt with this prefix of its id, or its job's id.
 
         Raises:
             UsageError: there is no such attempt, there are several, or it was pruned.
         """
-        journal = existing_journal(lake)
+        journal, prefix = existing_journal(lake), resolve_attempt(lake, prefix)
         matches = journal.find(prefix) if journal is not None and prefix else []
         if journal is None or len(matches) != 1:
             many = f"{len(matches)} attempts begin with" if matches else "there is no attempt"

@@ -36,12 +36,16 @@ def read(lake: Lake, job_id: str) -> Row | None:
 
 
 def find(lake: Lake, beginning: str) -> Row:
-    """Return the row of the job whose id begins with a text.
+    """Return the row of the job with this prefix of its id, or of its attempt's id.
 
     Raises:
         UsageError: there is no such job, or there are several.
     """
-    rows = [row for row in lake.all_shared("jobs") if str(row["job_id"]).startswith(beginning)]
+    rows = [
+        row
+        for row in lake.all_shared("jobs")
+        if any(str(row[name] or "").startswith(beginning) for name in ("job_id", "attempt_id"))
+    ]
     if len(rows) == 1 and beginning:
         return rows[0]
     problem = "no job" if not rows else f"{len(rows)} jobs"

@@ -1,6 +1,7 @@
 """A diagnosis leads from failing tests to the step that wrote the lines, and to a fork."""
 
 import asyncio
+import json
 import shlex
 
 import pytest
@@ -56,6 +57,21 @@ async def test_the_command_explains_a_failure_and_names_a_fork(lake: Lake) -> No
     assert (program, command, at) == ("durabench", "fork", "--at")
     assert after.command in result.stdout
     assert forking.check(prefix, place, str(lake.root)).parent.attempt_id == attempt_id
+
+
+async def test_an_attempt_that_its_own_arm_rejected_is_explained(lake: Lake) -> None:
+    """The reasons of the arm are told, although the patch is resolved."""
+    known = subject(lake, ids(lake, "able")[0])
+    final = {"broken": ["test_a"], "reasons": ["A criterion is open."], "issues": []}
+    report = {"agent_verdict": "rejected", "workflow_status": "out_of_turns", "finals": [final]}
+    assert known.row is not None
+    known.__dict__["row"] = {**known.row, "report": json.dumps(report)}
+    [part] = diagnose(known)
+    assert part.lines == (
+        "The arm ended as out_of_turns and rejects its patch.",
+        "Tests that its change broke: test_a.",
+        "A criterion is open.",
+    )
 
 
 @pytest.mark.full

@@ -176,3 +176,37 @@ def test_a_line_fits_a_terminal(name: str, width: int) -> None:
 def test_json_is_shown_as_text(value: Any, line: str, text: str) -> None:
     """JSON values are shown as text, on one line or in full, without empty values."""
     assert (in_line(value), in_full(value)) == (line, text)
+
+
+def test_a_model_call_shows_its_new_messages() -> None:
+    """The block of a call has the prompts, each with the role that says it, before the reply."""
+    messages = [
+        {"role": "system", "content": "Find\nthe cause."},
+        {"role": "assistant", "content": "An earlier reply."},
+        {"role": "tool", "content": "a.py"},
+    ]
+    shown = steps.of_step(step("model", {"messages": messages}, reply({"content": "Done."})))
+    assert steps.block(shown) == "\n".join(
+        ["  [system]", "  Find", "  the cause.", "  [tool]", "  a.py", "  Done."]
+    )
+
+
+def test_the_tree_marks_what_the_agent_has_chosen() -> None:
+    """Of each step of the plan the candidate, or of all judged changes the submitted one."""
+
+    def at(*scopes: str) -> list[steps.StepView]:
+        call = step("command", {"command": "ls"}, command(0, ""))
+        return [steps.of_step(replace(call, scope=scope)) for scope in scopes]
+
+    made = at("work/step-2/candidate-1/review", "work/step-2/candidate-0", "work/step-10")
+    candidates = [{"number": 0, "status": "accepted"}, {"number": 1, "status": "rejected"}]
+    report = {"steps": [{"chosen": 0, "candidates": candidates}]}
+    assert steps.mark_chosen(report, made) == {"work/step-2/candidate-0": "chosen, accepted"}
+    judged = at("work/approach-0/judge-0/fresh", "work/approach-0/judge-1", "work/approach-1/solve")
+    changes = [
+        {"chosen": False, "closed_gates": []},
+        {"chosen": True, "closed_gates": ["regression"]},
+    ]
+    marks = {"work/approach-0/judge-1": "chosen, closed gates: regression"}
+    assert steps.mark_chosen({"changes": changes}, judged) == marks
+    assert steps.mark_chosen({}, judged) == {}
