@@ -62,12 +62,12 @@ _REMEDIES = (
         "collections has Counter, defaultdict, deque and namedtuple here",
     ),
     (r"No module named 'collections\.abc'|from 'typing'", "leave the annotation out"),
-    (r"Name `input`", "a program cannot ask anybody"),
+    (r"Name `input`", "a program cannot ask questions"),
     (r"Name `(callable|issubclass)`", "use isinstance, or call it and catch TypeError"),
     (r"imported module|No module named", f"the modules are {MODULES}"),
     (r"not yet supp|supported in|cannot import name|no member|type object '", _GENERAL),
 )
-"""Patterns of problems, and what to do instead."""
+"""Patterns of problems with their remedies."""
 
 _LIMITS = (
     (
@@ -92,7 +92,7 @@ class Opinion(NamedTuple):
     problem: str
     """The reason why it cannot be run, or ''."""
     notes: str
-    """What may be wrong with it, or ''."""
+    """Possible faults, or ''."""
 
 
 _DIAGNOSTIC = re.compile(r"program\.py:(\d+):(\d+): \w+\[([\w-]+)\] (.*)")

@@ -1,4 +1,4 @@
-"""What models write as a matter of course, in terms of the interpreter.
+"""Usual Python that the interpreter lacks, in its own terms.
 
 Strings and comments stay as they are, and so does the number of each line.
 """

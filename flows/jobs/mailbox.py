@@ -74,7 +74,7 @@ class Mailbox:
         """Return the mailbox of the attempt with this prefix of its id, or its job's id.
 
         Raises:
-            UsageError: there is no such attempt, there are several, or it was pruned.
+            UsageError: no attempt has it, several have, or it was pruned.
         """
         journal, prefix = existing_journal(lake), resolve_attempt(lake, prefix)
         matches = journal.find(prefix) if journal is not None and prefix else []

@@ -39,7 +39,7 @@ def find(lake: Lake, beginning: str) -> Row:
     """Return the row of the job with this prefix of its id, or of its attempt's id.
 
     Raises:
-        UsageError: there is no such job, or there are several.
+        UsageError: no job has it, or several have.
     """
     rows = [
         row
