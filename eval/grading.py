@@ -294,11 +294,13 @@ def _adjust_to_part(verdict: _Verdict, instance: Instance) -> _Verdict:
 
 
 def _why_unresolved(report: LogReport) -> str:
+    if report.reason:
+        return report.reason
     if not report.results_found:
         advice = f" (swebench's guess: {report.advice})" if report.advice else ""
         return f"no test results in the log{advice}"
     if not (report.fail_to_pass_success or report.fail_to_pass_failure):
-        return report.advice or "the tests failed"
+        return "the tests failed"
     still, broken = len(report.fail_to_pass_failure), len(report.pass_to_pass_failure)
     of_failing = still + len(report.fail_to_pass_success)
     of_passing = broken + len(report.pass_to_pass_success)

@@ -32,6 +32,8 @@ class LogReport:
     advice: str = ""
     """swebench's guess at the reason for missing results, or `""`. It decides nothing, because
     it reads the whole log, and the patch under test can write anything to that log."""
+    reason: str = ""
+    """Reason for the verdict by own rules, or `""`."""
     fail_to_pass_success: tuple[str, ...] = ()
     fail_to_pass_failure: tuple[str, ...] = ()
     pass_to_pass_success: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -130,9 +131,10 @@ class ImageStore:
             wanted = [instance.image for instance in missing]
         else:
             try:
-                wanted = images.list_missing_bases(missing, repo, self._client)
+                needed = images.list_missing_bases(missing, repo, self._client)
             except ImageError as error:
                 return str(error)
+            wanted = list(chain.from_iterable(needed)) if all(needed) else []
         reasons = dict[str, str]()
         for name in dict.fromkeys(wanted):
             if len(reasons) == _ASKED or (why := self._ask_registry(name)) is None:

@@ -127,24 +127,24 @@ def ensure_bases(instances: Iterable[Instance], repo: Path, client: Any) -> None
         ensure_base(client)
 
 
-def list_missing_bases(instances: Iterable[Instance], repo: Path, client: Any) -> list[str]:
-    """Return the images that the builds of these instances need from a registry.
+def list_missing_bases(instances: Iterable[Instance], repo: Path, client: Any) -> list[list[str]]:
+    """Return the images that the build of each instance needs from a registry.
 
     Raises:
         ImageError: a task has no readable Dockerfile, or no Docker daemon answers.
     """
-    texts = {_read_dockerfile(instance, repo) for instance in instances}
     local = local_images(client)
-    if (
-        any(BASE_IMAGE in _FROM.findall(text) for text in texts)
-        and canonical(BASE_IMAGE) not in local
-    ):
-        if can_import_base():
-            return []
-        texts = {BASE_DOCKERFILE.read_text(encoding="utf-8")}
-    bases = {name for text in texts for name in _FROM.findall(text) if "$" not in name}
-    bases -= {name for text in texts for name in _STAGE.findall(text)} | {"scratch"}
-    return sorted(name for name in bases if canonical(name) not in local)
+    needs_base = canonical(BASE_IMAGE) not in local and not can_import_base()
+
+    def find(text: str) -> list[str]:
+        names = set(_FROM.findall(text))
+        if BASE_IMAGE in names:
+            of_base = _FROM.findall(BASE_DOCKERFILE.read_text(encoding="utf-8"))
+            names = {*names, *(of_base if needs_base else ())} - {BASE_IMAGE}
+        names -= {*_STAGE.findall(text), "scratch"}
+        return sorted(name for name in names if "$" not in name and canonical(name) not in local)
+
+    return [find(_read_dockerfile(instance, repo)) for instance in instances]
 
 
 def _build_one(

@@ -5,6 +5,7 @@ neither harm this machine nor be changed by a patch.
 """
 
 import json
+import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -65,13 +66,16 @@ async def read_report(
         case "exit_code":
             return LogReport(resolved=tested.exit_code == 0, results_found=True)
         case "reward":
-            reward = await _read_reward(official)
+            try:
+                reward = await _read_reward(official)
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                reason = f"the reward in {LOGS} is no number, or several without a name"
+                return LogReport(resolved=False, results_found=False, reason=reason)
             if reward is None:
-                return LogReport(
-                    resolved=False, results_found=False, advice="no reward was written"
-                )
-            advice = "" if reward in (0, 1) else f"the reward is {reward:g}"
-            return LogReport(resolved=reward == 1, results_found=True, advice=advice)
+                reason = f"no reward was written to {LOGS}"
+                return LogReport(resolved=False, results_found=False, reason=reason)
+            reason = "" if reward in (0, 1) else f"the reward is {reward:g}"
+            return LogReport(resolved=reward == 1, results_found=True, reason=reason)
         case "swebench":
             statuses = harness.parse_log(rules.parser, log)
         case _:
@@ -155,27 +159,32 @@ def _read_results(text: str) -> dict[str, str]:
 
 
 async def _read_reward(official: OfficialShell) -> float | None:
-    """Return the reward in the files of the tests, or None without a number from 0 to 1."""
-    text, rewards, tests = [
+    """Return the reward in the files of the tests, or None if there are none.
+
+    As in Harbor, reward.json comes first, and numbers in it are no text.
+
+    Raises:
+        ValueError, TypeError, KeyError, AttributeError, RecursionError: a file has no number.
+    """
+    rewards, text, tests = [
         await official.run(
             f"cat {LOGS}/{name}", timeout_s=_PARSE_TIMEOUT_S, max_output_bytes=_MAX_BYTES
         )
-        for name in ("reward.txt", "reward.json", "ctrf.json")
+        for name in ("reward.json", "reward.txt", "ctrf.json")
     ]
-    try:
-        if text.exit_code == 0:
-            return _bound(float(text.output.strip()))
-        if rewards.exit_code == 0:
-            values = json.loads(rewards.output)
-            [value] = [values["reward"]] if "reward" in values else values.values()
-            return _bound(float(value))
-        if tests.exit_code == 0:
-            summary = json.loads(tests.output)["results"]["summary"]
-            return float(0 < summary["tests"] == summary["passed"])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
+    if rewards.exit_code == 0:
+        values = json.loads(rewards.output)
+        [value] = [values["reward"]] if "reward" in values else values.values()
+        return _check_finite(value)
+    if text.exit_code == 0:
+        return _check_finite(float(text.output))
+    if tests.exit_code == 0:
+        summary = json.loads(tests.output)["results"]["summary"]
+        return float(0 < summary["tests"] == summary["passed"])
     return None
 
 
-def _bound(reward: float) -> float | None:
-    return reward if 0 <= reward <= 1 else None
+def _check_finite(reward: float) -> float:
+    if not math.isfinite(reward):
+        raise ValueError
+    return reward

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import reprlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -53,7 +54,9 @@ def demand(row: Mapping[str, Any]) -> Demand:
             except (TypeError, ValueError, OverflowError):
                 number = 0.0
             if not (0 < number < math.inf):
-                raise DatasetError(f"{name} must be a positive number or a size, not {value!r}")
+                raise DatasetError(
+                    f"{name} must be a positive number or a size, not {reprlib.repr(value)}"
+                )
             return number
         return None
 

@@ -18,6 +18,10 @@ ROOT = "/testbed"
 """Path of the repository in the images of SWE-bench, and in eval scripts."""
 
 
+Phase = Literal["work", "tests"]
+"""The work of an arm, and the tests of its grading."""
+
+
 @dataclass(frozen=True)
 class OwnRules:
     """The verdict of a task that swebench does not grade.
@@ -65,6 +69,10 @@ class Instance:
     """A Bash script that makes the reference change, of a task without a reference patch."""
     timeout_s: float | None = None
     """The limit of its tests, in seconds, if the task states one."""
+    work_limit_s: float | None = None
+    """The limit of an attempt, in seconds, if the task states one."""
+    offline: frozenset[Phase] = frozenset()
+    """The phases without network, even if the experiment gives one."""
 
     @property
     def has_hidden_tests(self) -> bool:

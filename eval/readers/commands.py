@@ -6,6 +6,8 @@ commands, a line. The verdict follows the rules of its publisher (`OwnRules`).
 
 import ast
 import base64
+import re
+import reprlib
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -45,7 +47,7 @@ _PATCH_TESTS = f"""\
 git apply --numstat -z {_TEST_PATCH} | while IFS=$'\\t' read -r -d '' _ _ path; do
   git checkout -q HEAD -- "$path" 2>/dev/null || rm -f -- "$path"
 done
-git apply --recount {_TEST_PATCH}"""
+git apply --recount {_TEST_PATCH} || exit 1"""
 _PYTEST = "parse_log_pytest"
 _FOR_ROWS_OF_SWEBENCH = frozenset(
     f"parse_log_{name}" for name in ("lighthouse", "next", "immutable_js", "jekyll")
@@ -133,6 +135,8 @@ def _parse_rebench(row: Mapping[str, Any]) -> Instance:
     # The publisher runs several commands until one fails.
     tests = commands[0] if len(commands) == 1 else "\n".join(["(", "set -e", *commands, ")"])
     name = str(row.get("repo")).rpartition("/")[2]
+    if not INSTANCE_ID.fullmatch(name):
+        raise DatasetError("has a repo that names no folder of an image")
     return _make(
         row,
         image=row["image_name"],
@@ -197,6 +201,8 @@ def _make(
         raise DatasetError(f"has no value for {', '.join(missing)}")
     row = {**dict.fromkeys(_TEXTS, ""), **row, "image": image}
     check_texts(row, [*_TEXTS, "image"])
+    if not re.fullmatch(r"\w\S*", image):
+        raise DatasetError(f"has an image with the name {reprlib.repr(image)}")
     by_name = rules.kind != "exit_code"
     wanted = [read_tests(row, c) if by_name else () for c in ("FAIL_TO_PASS", "PASS_TO_PASS")]
     if by_name and not wanted[0]:

@@ -12,6 +12,7 @@ import shlex
 import tarfile
 import tomllib
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,7 +22,7 @@ from eval import harness, resources
 from eval.digests import canonical_digest
 from eval.errors import DatasetError
 from eval.readers.swebench import INSTANCE_ID
-from eval.types import Instance, OwnRules
+from eval.types import Instance, OwnRules, Phase
 
 CONFIG = "task.toml"
 """The file that marks a folder as a task."""
@@ -37,9 +38,15 @@ _FROM_HOST = re.compile(r"\$\{")
 _NEEDED = "git bash coreutils findutils grep diffutils"
 
 _Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600, allow_inf_nan=False)]
+_Network = Literal["public", "no-network", "allowlist"]
 
 
 class _Environment(BaseModel):
+    network_mode: _Network | None = None
+    allow_internet: bool | None = None
+    """The older name of `network_mode`, which comes first."""
+    healthcheck: Any = None
+    tpu: Any = None
     docker_image: str | None = None
     workdir: str | None = None
     os: str = "linux"
@@ -48,7 +55,18 @@ class _Environment(BaseModel):
     mcp_servers: list[Any] = []
 
 
+class _Agent(BaseModel):
+    network_mode: _Network | None = None
+    timeout_sec: _Seconds | None = None
+
+
+class _Solution(BaseModel):
+    env: dict[str, str] = {}
+
+
 class _Verifier(BaseModel):
+    network_mode: _Network | None = None
+    collect: list[Any] = []
     timeout_sec: _Seconds = 600.0
     env: dict[str, str] = {}
     environment_mode: Literal["shared", "separate"] | None = None
@@ -59,9 +77,22 @@ class _Config(BaseModel):
     """The fields of task.toml that are read. Releases of Harbor add others."""
 
     environment: _Environment = _Environment()
+    agent: _Agent = _Agent()
     verifier: _Verifier = _Verifier()
+    solution: _Solution = _Solution()
     metadata: dict[str, Any] = {}
     steps: list[Any] | None = None
+
+    @property
+    def networks(self) -> dict[Phase, _Network]:
+        """The network of each phase: its own, or the environment's."""
+        general = self.environment.network_mode
+        if general is None:
+            general = "no-network" if self.environment.allow_internet is False else "public"
+        return {
+            "work": self.agent.network_mode or general,
+            "tests": self.verifier.network_mode or general,
+        }
 
 
 def is_task(folder: Path) -> bool:
@@ -131,7 +162,8 @@ def _parse(folder: Path) -> Instance:
     tests, solution = _pack(folder / "tests"), ""
     if (folder / "solution" / "solve.sh").is_file():
         unpack = _unpack(_pack(folder / "solution"), "/solution")
-        solution = "\n".join([*unpack, "bash /solution/solve.sh", ""])
+        exports = _export(config.solution.env)
+        solution = "\n".join([*unpack, *exports, "/solution/solve.sh", ""])
     root = _find_root(config, _read_dockerfile(folder))
     row = {
         "instance_id": name,
@@ -140,8 +172,11 @@ def _parse(folder: Path) -> Instance:
         "dockerfile": dockerfile,
         "context": canonical_digest(list(_list_files(folder / "environment"))),
         "tests": tests,
+        "run_script": _read_text(folder / "tests" / "test.sh"),
         "statement": statement,
         "verifier": config.verifier.model_dump(),
+        "networks": config.networks,
+        "work_limit_s": config.agent.timeout_sec,
     }
     image = f"durabench/harbor:{canonical_digest([name, row['dockerfile'], row['context']])[:24]}"
     return Instance(
@@ -164,6 +199,8 @@ def _parse(folder: Path) -> Instance:
         rules=OwnRules("reward"),
         solution=solution,
         timeout_s=config.verifier.timeout_sec,
+        work_limit_s=config.agent.timeout_sec,
+        offline=frozenset(phase for phase, mode in config.networks.items() if mode != "public"),
     )
 
 
@@ -183,7 +220,7 @@ def _read_config(folder: Path) -> _Config:
         raise DatasetError(f"has a wrong value of {place} in task.toml: {first['msg']}") from None
     if config.steps or (folder / "steps").is_dir():
         raise DatasetError("with several steps is not supported: run it with Harbor")
-    if config.environment.os != "linux":
+    if config.environment.os.lower() != "linux":
         raise DatasetError(f"needs containers of {config.environment.os}: run it with Harbor")
     if config.environment.gpus:
         raise DatasetError("needs a GPU, and containers have none here: run it with Harbor")
@@ -193,7 +230,14 @@ def _read_config(folder: Path) -> _Config:
         raise DatasetError("needs several containers (docker-compose): run it with Harbor")
     if config.verifier.environment is not None:
         raise DatasetError("has another image for its tests: run it with Harbor")
-    for name, value in {**config.environment.env, **config.verifier.env}.items():
+    if config.environment.tpu:
+        raise DatasetError("needs a TPU: run it with Harbor")
+    if config.environment.healthcheck or config.verifier.collect:
+        raise DatasetError("needs a running service (healthcheck, collect): run it with Harbor")
+    if "allowlist" in config.networks.values():
+        raise DatasetError("reaches some hosts only (allowed_hosts): run it with Harbor")
+    variables = (config.environment.env, config.verifier.env, config.solution.env)
+    for name, value in chain.from_iterable(each.items() for each in variables):
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise DatasetError(f"has {name!r} as the name of a variable")
         if _FROM_HOST.search(value):
@@ -273,6 +317,10 @@ def _unpack(packed: str, folder: str) -> list[str]:
     ]
 
 
+def _export(variables: Mapping[str, str]) -> list[str]:
+    return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+
+
 def _write_script(root: str, tests: str, variables: Mapping[str, str]) -> str:
     start, end = harness.log_markers()
     lines = [
@@ -280,9 +328,9 @@ def _write_script(root: str, tests: str, variables: Mapping[str, str]) -> str:
         f"cd {shlex.quote(root)}",
         *_unpack(tests, "/tests"),
         f"rm -rf {LOGS} && mkdir -p {LOGS}",
-        *(f"export {name}={shlex.quote(value)}" for name, value in variables.items()),
+        *_export(variables),
         f"echo '{start}'",
-        "bash /tests/test.sh",
+        "/tests/test.sh",
         f"echo '{end}'",
         "",
     ]

@@ -210,12 +210,12 @@ class _LeasedAttempt:
             log=log,
             on_step=report,
             may_go_on=stop.check,
-            limit_s=cell.arm.options.time_limit_s,
+            limit_s=cell.options.time_limit_s,
             origins=origins(cell),
             turn_end=stop.turn_end,
             on_output=partial(write_output, self.lake, experiment, attempt_id),
         ) as session:
-            return await ARMS[cell.arm.agent].solve(cell.task, session, cell.arm.options)
+            return await ARMS[cell.arm.agent].solve(cell.task, session, cell.options)
 
     def _build_models(self) -> dict[str, models.Model]:
         """Return the model of each role. Roles without a separate model share one."""

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from agent.arms.options import ArmOptions
 from agent.runners import TestRunner, runner_of
 from agent.types import Task
 from agent.workspaces import Environment, ResourceLimits
 from eval import audit
 from eval.digests import canonical_digest
 from eval.grading import grading_key
-from eval.types import Instance
+from eval.types import Instance, Phase
 from flows.experiments import resources
 from flows.experiments.arms import ArmSpec
 from flows.experiments.declaration import Experiment
@@ -36,6 +37,10 @@ class Place:
     """The declared limits of containers."""
     problem: str = ""
     """Reason why the image is unavailable; used as the error when a workspace is opened."""
+
+    def has_network(self, instance: Instance, phase: Phase) -> bool:
+        """Return True if a container of an instance may use the network in a phase."""
+        return self.network and phase not in instance.offline
 
     def limits(self, instance: Instance) -> ResourceLimits | None:
         """Return the limits of an instance's containers; None on the host, which has none."""
@@ -96,6 +101,14 @@ class Cell:
         """Position of the arm in the order in which the arms start the instance, from 0."""
         ordered = in_order(self.experiment, self.instance, self.repeat)
         return [arm.name for arm in ordered].index(self.arm.name)
+
+    @property
+    def options(self) -> ArmOptions:
+        """The options of the arm. Where they set no limit of time, the task's own counts."""
+        options, limit_s = self.arm.options, self.instance.work_limit_s
+        if limit_s is None or options.time_limit_s is not None:
+            return options
+        return options.model_copy(update={"time_limit_s": limit_s})
 
     def at(self, place: Place) -> "Cell":
         """Return the same cell with another place."""
@@ -239,11 +252,12 @@ _SUBCOMMANDS = {
 def runner_of_instance(instance: Instance) -> TestRunner:
     """Return the runner of the repository, from the script that grades the row.
 
-    Scripts of hidden tests name no runner.
+    Scripts of hidden tests do more than run tests, so that only known programs in them count.
     """
     default = runner_of(f"pytest {_PYTEST_REPORT} {{paths}}")
     if instance.rules and instance.rules.kind in ("reward", "program"):
-        return default
+        found = _list_runners(str(instance.row.get("run_script") or ""), ())
+        return next((each for each in found if each.adapter != "summary"), default)
     # Here-documents hold the hidden tests.
     here_document = r"<<'?(\w+)'?\n.*?^\1$"
     script = re.sub(here_document, "", instance.eval_script, flags=re.DOTALL | re.MULTILINE)
@@ -252,15 +266,19 @@ def runner_of_instance(instance: Instance) -> TestRunner:
         return default
     exports = _EXPORT.finditer(script[: tests.start()])
     environment = tuple((match["name"], match["value"]) for match in exports)
-    runners = [
-        runner_of(command, environment)
-        for line in tests["commands"].splitlines()
-        if (command := _template(line))
-    ]
+    runners = _list_runners(tests["commands"], environment)
     observed = [runner for runner in runners if runner.adapter != "summary"]
     if not observed and (whole := instance.row.get("whole_test_command")):
         return runner_of(str(whole))
     return next(iter(observed or runners), runner_of("false {paths}", environment))
+
+
+def _list_runners(commands: str, environment: tuple[tuple[str, str], ...]) -> list[TestRunner]:
+    return [
+        runner_of(command, environment)
+        for line in commands.splitlines()
+        if (command := _template(line))
+    ]
 
 
 def _template(line: str) -> str:

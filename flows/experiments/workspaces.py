@@ -86,7 +86,7 @@ class AttemptWorkspaces:
     @property
     def network(self) -> bool:
         """True if commands can reach other machines. Nothing isolates a host workspace."""
-        return self.place.network or self.place.environment == "host"
+        return self.place.has_network(self.instance, "work") or self.environment == "host"
 
     @property
     def environment(self) -> Environment:
@@ -205,7 +205,7 @@ async def _open(
             base_commit=instance.base_commit,
             root=instance.root,
             labels=labels,
-            network=place.network,
+            network=place.has_network(instance, "tests" if grading else "work"),
             limits=place.limits(instance),
             mounts=mounts,
             adopt=adopt,

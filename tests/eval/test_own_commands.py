@@ -1,7 +1,9 @@
 """Rows with own commands: what is refused, and the verdict on their results."""
 
 import json
+import os
 import resource
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from eval import instances, own_rules
+from eval import harness, instances, own_rules
 from eval.errors import DatasetError
 from eval.readers import commands, read_row
 
@@ -54,6 +56,8 @@ REFUSED: list[tuple[str, Row, str]] = [
     ("live", {"FAIL_TO_PASS": []}, "has no test in FAIL_TO_PASS"),
     ("live", {"test_patch": "END_OF_TEST_PATCH"}, "has END_OF_TEST_PATCH in its test_patch"),
     ("rebench", {"install_config": None}, "a SWE-rebench row without install_config"),
+    ("rebench", {"repo": "a/.."}, "has a repo that names no folder"),
+    ("live", {"docker_image": "a\nb"}, "has an image with the name 'a\\nb'"),
     ("rebench", {"image_name": None}, "a SWE-rebench row without image_name"),
     ("rebench", {"install_config": {"log_parser": "x"}}, "needs commands in test_cmd"),
     ("pro", {"run_script": None}, "a SWE-bench Pro row comes without its scripts"),
@@ -109,6 +113,19 @@ def test_the_verdict_follows_the_publisher(
         kind: own_rules.decide(read_row(row), statuses).resolved for kind, row in kinds.items()
     }
     assert verdicts == {"live": live, "rebench": others, "pro": others}
+
+
+def test_no_test_runs_without_the_test_patch(kinds: dict[str, Row], tmp_path: Path) -> None:
+    """A test patch that does not apply leaves no result, which SWE-bench-Live could forgive."""
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    patch = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
+    for text, runs in ((patch, False), ("", True)):
+        script = read_row({**kinds["live"], "test_patch": text}).eval_script
+        script = script.replace("/testbed", str(tmp_path)).replace("/tmp/test", f"{tmp_path}/test")
+        variables = {**os.environ, "HOME": str(tmp_path)}
+        command = ["bash", "-c", script]
+        done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
+        assert (harness.log_markers()[0] in done.stdout) == runs
 
 
 def test_scripts_outside_their_folder_are_not_read(kinds: dict[str, Row], tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from eval.errors import DatasetError
 from eval.readers import harbor
+from flows.experiments.cells import Place, plan
+from flows.experiments.declaration import Experiment
 from tests.journeys.command_line import Terminal
 from tests.journeys.test_rows_with_their_own_commands import read_verdicts
 
@@ -31,7 +33,12 @@ echo $reward >/logs/verifier/reward.txt
 """
 HALF = """\
 #!/bin/bash
+echo 1 >/logs/verifier/reward.txt
 echo '{"reward": 0.5, "speed": 3}' >/logs/verifier/reward.json
+"""
+ODD = """\
+#!/usr/bin/env python3
+open("/logs/verifier/reward.json", "w").write('{"reward": "1"}')
 """
 CTRF = """\
 #!/bin/bash
@@ -46,7 +53,7 @@ def write_task(folder: Path, test: str = TEST) -> Path:
         "task.toml": CONFIG,
         "instruction.md": "Write 'Hello, world!' into hello.txt.\n",
         "environment/Dockerfile": DOCKERFILE,
-        "solution/solve.sh": "cp /solution/answer.txt hello.txt\n",
+        "solution/solve.sh": "#!/bin/bash\ncp /solution/answer.txt hello.txt\n",
         "solution/answer.txt": "Hello, world!\n",
         "tests/test.sh": test,
         "tests/expected.txt": "Hello, world!\n",
@@ -62,10 +69,12 @@ def test_the_reward_of_a_task_decides(tmp_path: Path) -> None:
     """The reference script earns the reward, and nothing does not. Half a reward is not enough.
     A task that cannot be used does not stop the others."""
     tasks = tmp_path / "tasks"
-    for name, test in {"hello": TEST, "half": HALF, "ctrf": CTRF}.items():
+    for name, test in {"hello": TEST, "half": HALF, "ctrf": CTRF, "odd": ODD}.items():
         write_task(tasks / name, test)
     broken = write_task(tasks / "several")
     (broken / "steps").mkdir()
+    lost = write_task(tasks / "lost")
+    (lost / "environment" / "Dockerfile").write_text("FROM localhost:9/none\nWORKDIR /app\n")
     terminal = Terminal(tmp_path)
     arms = [{"name": name, "agent": name} for name in ("gold", "null")]
     content = {"name": "h", "dataset": "tasks", "arms": arms, "environment": "docker"}
@@ -75,12 +84,15 @@ def test_the_reward_of_a_task_decides(tmp_path: Path) -> None:
         ("gold", "hello"): "resolved",
         ("gold", "half"): "unresolved",
         ("gold", "ctrf"): "resolved",
+        ("gold", "odd"): "unresolved",
+        ("null", "odd"): "unresolved",
         ("null", "hello"): "unresolved",
         ("null", "half"): "unresolved",
         ("null", "ctrf"): "unresolved",
     }
     reasons = {row["instance_id"]: row["reason"] for row in terminal.rows("evaluations")}
     assert reasons["half"] == "the reward is 0.5"
+    assert reasons["odd"] == "the reward in /logs/verifier is no number, or several without a name"
     terminal.durabench("export", "h", "--harbor", "job")
     terminal.durabench("import", "harbor", "job", "--name", "again")
     imported = read_verdicts(terminal, "again", "outcome")
@@ -103,6 +115,12 @@ REFUSED = {
     "other image": ("task.toml", "[verifier.environment]\ncpus = 1", "another image for its tests"),
     "secrets": ("task.toml", "[verifier]\nenv = {A = '${KEY}'}", "takes A from this machine"),
     "memory": ("task.toml", "[environment]\nmemory = 'much'", "memory must be a positive number"),
+    "some hosts": (
+        "task.toml",
+        "[agent]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['a.b']",
+        "reaches some hosts only",
+    ),
+    "service": ("task.toml", "[environment.healthcheck]\ncommand = 'true'", "a running service"),
     "compose": ("environment/docker-compose.yaml", "", "needs several containers"),
     "no folder": ("environment/Dockerfile", "FROM a\n", "names no working folder"),
 }
@@ -120,6 +138,22 @@ def test_a_task_that_cannot_be_used_says_why(
     assert str(failure.value).startswith("a Harbor task ")
     assert message in str(failure.value)
     assert "\n" not in str(failure.value)
+
+
+def test_a_task_limits_time_and_network(tmp_path: Path) -> None:
+    """The time counts if the arm declares none. A phase can do without the experiment's network."""
+    folder = write_task(tmp_path / "hello")
+    limits = "[agent]\ntimeout_sec = 90\n[environment]\nallow_internet = false\n"
+    (folder / "task.toml").write_text(f"{limits}[verifier]\nnetwork_mode = 'public'\n")
+    cells = []
+    for options in ({}, {"time_limit_s": 30}):
+        arm = {"name": "gold", "agent": "gold", "options": options}
+        content = {"name": "h", "dataset": "tasks", "arms": [arm], "environment": "docker"}
+        place = Place("docker", network=True)
+        cells += plan(Experiment.model_validate(content), [harbor.parse(folder)], place)
+    assert [cell.options.time_limit_s for cell in cells] == [90, 30]
+    networks = [place.has_network(cells[0].instance, phase) for phase in ("work", "tests")]
+    assert networks == [False, True]
 
 
 @pytest.mark.parametrize("name", ["instruction.md", "tests/test.sh", "environment/Dockerfile"])

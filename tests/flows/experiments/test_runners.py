@@ -9,7 +9,7 @@ import pytest
 from agent.runners import get_arguments
 from eval import harness
 from eval.instances import load
-from eval.types import Instance
+from eval.types import Instance, OwnRules
 from flows.experiments import cells as experiment_cells
 from flows.experiments.cells import runner_of_instance
 
@@ -87,6 +87,23 @@ def test_a_runner_contains_nothing_that_could_name_a_test(
     script = f"export LANG=C\n{patch}: '{start}'\n{line}\n: '{end}'\n"
     runner = runner_of_instance(replace(instance, eval_script=script))
     assert (runner.command, runner.environment) == (command, (("LANG", "C"),))
+
+
+@pytest.mark.parametrize(
+    ("script", "command"),
+    [
+        ("run() {\n  NODE_ENV=test npx jest -t secret $1 2>&1\n}\nrun", f"NODE_ENV=test {JEST}"),
+        ("apt-get update\ngo test -v ./secret", "go test -json {paths}"),
+        ("uvx -w pytest pytest /tests/test_secret.py", PYTEST),
+        ("if true; then\n./secret 'unclosed\nfi", PYTEST),
+    ],
+)
+def test_a_hidden_script_shows_a_known_runner(
+    instance: Instance, script: str, command: str
+) -> None:
+    """Without one, pytest is assumed."""
+    hidden = replace(instance, rules=OwnRules("program"), row={"run_script": script})
+    assert runner_of_instance(hidden).command == command
 
 
 def test_the_markers_are_swebenchs() -> None:
