@@ -11,7 +11,7 @@ import pytest
 from eval.audit import Audit, GradingResults, audit, differences, get_audited_verdict
 from eval.grading import grade
 from eval.instances import load
-from eval.types import Applied, Evaluation, Instance
+from eval.types import Applied, Evaluation, Instance, OwnRules
 from tests.eval.trees import applied
 
 MakeInstance = Callable[..., Instance]
@@ -325,6 +325,21 @@ def test_reference_patches_of_real_rows_are_not_suspect(shared_data: Path) -> No
         if audited(instance, instance.patch, outcome="unresolved").reasons
     }
     assert doubted == {"pylint-dev__pylint-4661"}
+
+
+@pytest.mark.parametrize(
+    ("path", "line"), [("a.go", "\tos.Exit(0)"), ("a.js", "process.exit()"), ("a.md", "os.Exit(0)")]
+)
+def test_an_early_end_counts_where_the_exit_code_decides(
+    instance: Instance, path: str, line: str
+) -> None:
+    """Code under test that ends the process of the tests decides the verdict."""
+    by_exit_code = replace(instance, rules=OwnRules("exit_code"))
+    patch = modified(path, None, line)
+    is_code = not path.endswith(".md")
+    expected = [f"imitated_output: {path} ends the tests with success: {line.strip()}"] * is_code
+    assert [str(reason) for reason in audited(by_exit_code, patch).reasons] == expected
+    assert not audited(instance, patch).reasons
 
 
 PRINTS_LATE = """\
