@@ -97,8 +97,8 @@ def build(
     the digest of the same ingredients is not rebuilt.
 
     Raises:
-        ImageError: no daemon answers, or an image cannot be built. The message has the last
-            log lines.
+        ImageError: no daemon answers, or images cannot be built, after all others. The message
+            has the last log lines of one.
     """
     client = client or connect()
     ensure_bases(instances, repo, client)
@@ -108,12 +108,26 @@ def build(
     ):
         unpacked = cache or Path(scratch) / "upstream"
         local = local_images(client)
-        builds = [pool.submit(_build_one, client, i, repo, unpacked, local) for i in instances]
+        builds = {
+            pool.submit(_build_one, client, instance, repo, unpacked, local): instance.instance_id
+            for instance in instances
+        }
+        failed: dict[str, ImageError] = {}
         try:
             for finished in as_completed(builds):
-                yield finished.result()
+                try:
+                    yield finished.result()
+                except ImageError as error:
+                    failed[builds[finished]] = error
         finally:
             pool.shutdown(cancel_futures=True)
+    for first in failed.values():
+        if len(builds) == 1:
+            raise first
+        raise ImageError(
+            f"{len(failed)} of {len(builds)} images cannot be built ({', '.join(failed)}), "
+            f"the first because {first}"
+        )
 
 
 def ensure_bases(instances: Iterable[Instance], repo: Path, client: Any) -> None:

@@ -1,6 +1,8 @@
 """Images are found in one query, and built once from the same inputs."""
 
+import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +72,15 @@ class TestWithDocker:
         with pytest.raises(ImageError, match=r"cannot be built:[\s\S]*the reason\n[\s\S]*code: 3"):
             list(build([instance], repo, client=docker_client))
         assert not check([instance], str(repo), client=docker_client)[0].present
+
+    def test_other_images_are_built_after_a_failure(
+        self, repo: Path, instance: Instance, docker_client: Any
+    ) -> None:
+        """The error comes last, and names the tasks without an image."""
+        other = replace(instance, instance_id="broken", image=f"{instance.image}-broken")
+        tasks = repo / "tasks"
+        shutil.copytree(tasks / instance.instance_id, tasks / "broken")
+        (tasks / "broken" / "Dockerfile").write_text(f"FROM {BASE_IMAGE}\nRUN exit 3\n")
+        with pytest.raises(ImageError, match=r"1 of 2 images cannot be built \(broken\)"):
+            list(build([other, instance], repo, client=docker_client))
+        assert check([instance], str(repo), client=docker_client)[0].present
