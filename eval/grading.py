@@ -300,7 +300,7 @@ def _why_unresolved(report: LogReport) -> str:
         advice = f" (swebench's guess: {report.advice})" if report.advice else ""
         return f"no test results in the log{advice}"
     if not (report.fail_to_pass_success or report.fail_to_pass_failure):
-        return "the tests failed"
+        return report.advice or "the tests failed"
     still, broken = len(report.fail_to_pass_failure), len(report.pass_to_pass_failure)
     of_failing = still + len(report.fail_to_pass_success)
     of_passing = broken + len(report.pass_to_pass_success)

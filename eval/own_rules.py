@@ -69,7 +69,7 @@ async def read_report(
             try:
                 reward = await _read_reward(official)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-                reason = f"the reward in {LOGS} is no number, or several without a name"
+                reason = f"the reward in {LOGS} is not one finite number"
                 return LogReport(resolved=False, results_found=False, reason=reason)
             if reward is None:
                 reason = f"no reward was written to {LOGS}"
@@ -161,7 +161,7 @@ def _read_results(text: str) -> dict[str, str]:
 async def _read_reward(official: OfficialShell) -> float | None:
     """Return the reward in the files of the tests, or None if there are none.
 
-    As in Harbor, reward.json comes first, and numbers in it are no text.
+    As in Harbor, reward.json comes first, and a text in it does not count.
 
     Raises:
         ValueError, TypeError, KeyError, AttributeError, RecursionError: a file has no number.

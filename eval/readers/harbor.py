@@ -30,11 +30,13 @@ CONFIG = "task.toml"
 LOGS = "/logs/verifier"
 """Folder in the container for the results of the tests."""
 
+_SOLUTION = "/solution"
 _MAX_BYTES = 50 * 2**20
 _WORKDIR = re.compile(r"^\s*WORKDIR\s+(?P<folder>\S+)", re.IGNORECASE | re.MULTILINE)
 _USER = re.compile(r"^\s*USER\s+(?P<user>\S+)", re.IGNORECASE | re.MULTILINE)
 _STAGE = re.compile(r"^\s*FROM\s", re.IGNORECASE | re.MULTILINE)
 _FROM_HOST = re.compile(r"\$\{")
+_GIT = "git -c safe.directory='*' -c user.name=task -c user.email=task"
 _NEEDED = "git bash coreutils findutils grep diffutils"
 
 _Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600, allow_inf_nan=False)]
@@ -140,9 +142,10 @@ def write_dockerfile(folder: Path) -> str:
         "USER root",
         "RUN { command -v git bash && find . -maxdepth 0 -printf ''; } >/dev/null 2>&1"
         f" || (apt-get update && apt-get install -y {_NEEDED}) || apk add {_NEEDED}",
-        f"RUN mkdir -p {root} && cd {root} && if [ ! -d .git ]; then git init -q && git add -A"
-        " && git -c user.name=task -c user.email=task commit -q --allow-empty -m Task; fi"
-        f" && chown -R --reference={root} {root}/.git",
+        f"RUN mkdir -p {root} && cd {root} && if [ ! -d .git ]; then git init -q && {_GIT} add -A"
+        f" && {_GIT} commit -q --allow-empty -m Task; fi"
+        f" && chown -R --reference={root} {root}/.git"
+        f" && mkdir -p {_SOLUTION} && chmod 777 {_SOLUTION}",  # any user can unpack it
         f"WORKDIR {root}",
         *(f"ENV {name}={shlex.quote(value)}" for name, value in config.environment.env.items()),
         *(f"USER {user}" for user in users[-1:]),
@@ -161,9 +164,9 @@ def _parse(folder: Path) -> Instance:
         raise DatasetError("has no tests/test.sh")
     tests, solution = _pack(folder / "tests"), ""
     if (folder / "solution" / "solve.sh").is_file():
-        unpack = _unpack(_pack(folder / "solution"), "/solution")
+        unpack = _unpack(_pack(folder / "solution"), _SOLUTION)
         exports = _export(config.solution.env)
-        solution = "\n".join([*unpack, *exports, "/solution/solve.sh", ""])
+        solution = "\n".join([*unpack, *exports, f"{_SOLUTION}/solve.sh", ""])
     root = _find_root(config, _read_dockerfile(folder))
     row = {
         "instance_id": name,
@@ -310,7 +313,7 @@ def _pack(folder: Path) -> str:
 
 def _unpack(packed: str, folder: str) -> list[str]:
     return [
-        f"rm -rf {folder} && mkdir -p {folder}",
+        f"mkdir -p {folder} && find {folder} -mindepth 1 -delete",
         f"base64 -d <<'END_OF_ARCHIVE' | tar -xz -C {folder}",
         packed,
         "END_OF_ARCHIVE",

@@ -64,6 +64,7 @@ def write_task(folder: Path, test: str = TEST) -> Path:
 
 
 @pytest.mark.docker
+@pytest.mark.timeout(900)
 @pytest.mark.journey("run", "images preflight", "export --harbor", "import harbor")
 def test_the_reward_of_a_task_decides(tmp_path: Path) -> None:
     """The reference script earns the reward, and nothing does not. Half a reward is not enough.
@@ -71,14 +72,18 @@ def test_the_reward_of_a_task_decides(tmp_path: Path) -> None:
     tasks = tmp_path / "tasks"
     for name, test in {"hello": TEST, "half": HALF, "ctrf": CTRF, "odd": ODD}.items():
         write_task(tasks / name, test)
+    of_user = "RUN useradd -m dev && chown -R dev /app\nUSER dev\n"
+    (tasks / "ctrf" / "environment" / "Dockerfile").write_text(f"{DOCKERFILE}{of_user}")
     broken = write_task(tasks / "several")
     (broken / "steps").mkdir()
     lost = write_task(tasks / "lost")
     (lost / "environment" / "Dockerfile").write_text("FROM localhost:9/none\nWORKDIR /app\n")
-    terminal = Terminal(tmp_path)
+    terminal = Terminal(tmp_path, limit_s=600)
     arms = [{"name": name, "agent": name} for name in ("gold", "null")]
     content = {"name": "h", "dataset": "tasks", "arms": arms, "environment": "docker"}
-    printed = terminal.durabench("run", terminal.write("h.yaml", content))
+    printed = terminal.durabench("run", terminal.write("h.yaml", content), code=3)
+    assert "cannot be built" in printed
+    assert "2 of 10 cells ended as infrastructure" in printed
     assert "a Harbor task with several steps is not supported: run it with Harbor" in printed
     assert read_verdicts(terminal, "h") == {
         ("gold", "hello"): "resolved",
@@ -92,7 +97,7 @@ def test_the_reward_of_a_task_decides(tmp_path: Path) -> None:
     }
     reasons = {row["instance_id"]: row["reason"] for row in terminal.rows("evaluations")}
     assert reasons["half"] == "the reward is 0.5"
-    assert reasons["odd"] == "the reward in /logs/verifier is no number, or several without a name"
+    assert reasons["odd"] == "the reward in /logs/verifier is not one finite number"
     terminal.durabench("export", "h", "--harbor", "job")
     terminal.durabench("import", "harbor", "job", "--name", "again")
     imported = read_verdicts(terminal, "again", "outcome")
