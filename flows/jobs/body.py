@@ -4,6 +4,7 @@ Text of the author of an issue, an arm or a test is quoted, so that it stays tex
 """
 
 import json
+import re
 from typing import Any
 
 from flows.jobs.changes import find_automation, read_changes
@@ -12,6 +13,8 @@ from flows.storage.lake import Row
 from reports.quoting import quote_block, quote_code, quote_text
 
 _QUOTED_CHARACTERS = 4_000
+_PART_CHARACTERS = 7_000
+"""Characters of one of the nine parts. Forges refuse a text of more than 65,536 in all."""
 
 
 def body(row: Row, moved_to: str) -> str:
@@ -48,7 +51,19 @@ def body(row: Row, moved_to: str) -> str:
             f"The branch {quote_code(row['base_branch'])} has moved since the work started: "
             f"it was at {row['base_commit'][:12]} and is at {moved_to[:12]}.",
         )
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(map(_cut, parts)) + "\n"
+
+
+def _cut(part: str) -> str:
+    """Return a part of a report with at most `_PART_CHARACTERS`, and a count of lines left out."""
+    if len(part) <= _PART_CHARACTERS:
+        return part
+    text = part[: _PART_CHARACTERS - 200]
+    text = text.rpartition("\n")[0] or text
+    fences = re.findall(r"^`{3,}", text, re.MULTILINE)
+    close = f"\n{fences[0]}" if len(fences) % 2 else ""
+    more = part.count("\n") - text.count("\n")
+    return f"{text}{close}\n\n… {more:,} more lines"
 
 
 def _section(title: str, text: str) -> str:

@@ -53,9 +53,23 @@ def commit_on(mirror: Path, parent: str, row: Row) -> str:
         git.git(mirror, "apply", "--cached", "--3way", "--binary", "--whitespace=nowarn", "-",
                 text=patch, variables=index)  # fmt: skip
         tree = git.git(mirror, "write-tree", variables=index)
-    origin = f"Made by arm {row['arm']} of job {row['job_id']} of Durabench."
+    origin = f"Made by arm {row['arm']} {_name_job(row)}"
     message = f"{quote_title(row['title'])}\n\n{origin}\n"
     return git.git(mirror, "commit-tree", tree, "-p", parent, text=message.encode(), variables=who)
+
+
+def find(mirror: Path, row: Row, head: str) -> str | None:
+    """Return the commit of a job among those up to a head; None if it is not among them."""
+    if head == row["commit"]:
+        return head
+    return git.git(
+        mirror, "log", "-1", "--format=%H", "--fixed-strings", f"--grep={_name_job(row)}",
+        f"{row['base_commit']}..{head}",
+    ) or None  # fmt: skip
+
+
+def _name_job(row: Row) -> str:
+    return f"of job {row['job_id']} of Durabench."
 
 
 class Conflict(Exception):
@@ -70,7 +84,7 @@ def combine(mirror: Path, base: str, steps: Sequence[Row], name: str) -> str:
     Raises:
         Conflict: two steps change the same lines.
     """
-    head = base
+    head, steps = base, [step for step in steps if step["patch"].strip()]
     for number, row in enumerate(steps):
         if row["base_commit"] == head:
             head = commit(mirror, row)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +20,16 @@ from eval.job_images import ImageRecipe
 from eval.repositories import RepositorySource
 from eval.types import Instance
 from flows.display.errors import UsageError
+from flows.display.terminal import say
 from flows.experiments import declaration
 from flows.experiments.cells import Place
 from flows.experiments.declaration import Experiment
 from flows.experiments.resources import refuse_excess
 from flows.jobs import agent_rules, forge, publishing, rows
-from flows.jobs.request import Request, access_to
+from flows.jobs.request import MOST_CHARACTERS, Request, access_to
 from flows.jobs.request import forge as forge_address
 from flows.jobs.verification import Checks
+from flows.server.flow_run import find_own
 from flows.storage.images import ImageCache, cache_folder
 from flows.storage.job_names import experiment_of
 from flows.storage.lake import Lake, Row
@@ -79,12 +81,13 @@ def prepare(
                 source = RepositorySource(stored["source"], stored["repo"])
             else:
                 source = repositories.source(request.source, forge_address())
+            say(f"job {request.job_id}: fetching {source.address}")
             mirror = repositories.fetch_mirror(source, cache_folder(), access_to(source))
         row = stored or _first_row(request, source, mirror, lake)
         files = repositories.CommitFiles(mirror, row["base_commit"])
     except RepositoryError as error:
         raise InfrastructureError(str(error)) from error
-    publishing.check(request, source, row)
+    publishing.check(request, source, row, mirror)
     project = detect(files)
     checks = checks_of(request, project)
     follows = within is not None and row["base_commit"] != within.row["base_commit"]
@@ -144,7 +147,7 @@ def checks_of(request: Request, project: Project | None) -> Checks | None:
 def _first_row(request: Request, source: RepositorySource, mirror: Path, lake: Lake) -> Row:
     """Return the first row of a job. It is written once everything about the job is known."""
     if request.revises:
-        details = _revise(request, mirror, lake)
+        details = _revise(request, source, mirror, lake)
     else:
         base = repositories.base(mirror, request.ref)
         if source.issue is None:
@@ -161,15 +164,24 @@ def _first_row(request: Request, source: RepositorySource, mirror: Path, lake: L
             "base_commit": base.commit,
             "base_branch": base.branch,
         }
-    return rows.new(request, source=source.address, repo=source.name, image="", **details)
+    run = find_own()
+    ordered = {"submitted_at": run.created} if run and run.created else {}
+    known = {"source": source.address, "repo": source.name, "image": "", **details, **ordered}
+    return rows.new(request, **known)
 
 
-def _revise(request: Request, mirror: Path, lake: Lake) -> Row:
-    """Return the columns of a job that continues another one at its commit."""
+def _revise(request: Request, source: RepositorySource, mirror: Path, lake: Lake) -> Row:
+    """Return the columns of a job that continues another one: on its branch, or at its commit."""
     parent = rows.find(lake, request.revises or "")
     commit = parent["commit"]
     if not commit:
         raise UsageError(f"job {parent['job_id']} made no commit that could be revised")
+    if parent["branch"] and not (commit := publishing.read_branch(source, parent, mirror)):
+        raise UsageError(f"the branch {parent['branch']} was removed: run a new job")
+    comments = publishing.read_comments(source, parent)
+    text = "\n\n".join(filter(None, [request.task.strip(), *comments]))[:MOST_CHARACTERS]
+    if not text:
+        raise UsageError("the pull request has no new comments: say what to change")
     if git.git(mirror, "cat-file", "-t", commit, check=False) != "commit":
         raise UsageError(
             f"the commit {commit[:12]} of job {parent['job_id']} is not in this cache or on a "
@@ -177,7 +189,7 @@ def _revise(request: Request, mirror: Path, lake: Lake) -> Row:
         )
     statement = (
         f"{parent['statement']}\n\nA first change for this task is already committed. It was "
-        f"reviewed, and this is what the reviewer says:\n\n{request.task}"
+        f"reviewed, and this is what the reviewer says:\n\n{text}"
     )
     return {
         "title": parent["title"],
@@ -185,6 +197,7 @@ def _revise(request: Request, mirror: Path, lake: Lake) -> Row:
         "base_commit": commit,
         "base_branch": parent["base_branch"],
         "branch": parent["branch"],
+        "pull_request": parent["pull_request"],
     }
 
 
@@ -210,8 +223,13 @@ def _experiment(request: Request, instance: Instance) -> Experiment:
 
 
 @asynccontextmanager
-async def open_place(prepared: Prepared, store: Lake) -> AsyncIterator[Place]:
-    """Yield the place of the job's workspaces, with its image built and kept during the block."""
+async def open_place(
+    prepared: Prepared, store: Lake, report: Callable[[str], None] = lambda work: None
+) -> AsyncIterator[Place]:
+    """Yield the place of the job's workspaces, with its image built and kept during the block.
+
+    `report` is called with the name of work that takes long.
+    """
     request = prepared.request
     environment: Environment = "host" if prepared.recipe is None else "docker"
     await refuse_excess(request.resources, [prepared.instance], environment)
@@ -221,6 +239,8 @@ async def open_place(prepared: Prepared, store: Lake) -> AsyncIterator[Place]:
     images = await asyncio.to_thread(ImageStore, cache_folder())
     name = prepared.instance.image
     with images.hold(name):
+        if not images.find([name]):
+            report(f"building the image {name}")
         image_id = await asyncio.to_thread(_ensure_image, images, prepared, store)
         yield Place(
             "docker",

@@ -1,7 +1,7 @@
 """Publish the commit of a job: a branch and a draft pull request, each at most once.
 
-Every step checks for the work of an earlier run: the branch is at the commit, and the pull request
-of the branch is looked up before one is opened.
+Every step checks for the work of an earlier run: the branch has the commit, and the pull request
+of the branch is looked up before one is opened. No commit of others is ever replaced.
 """
 
 import re
@@ -10,9 +10,9 @@ from pathlib import Path
 from agent.errors import InfrastructureError
 from eval import git, repositories
 from eval.errors import RepositoryError
-from eval.repositories import RepositorySource, is_refused
+from eval.repositories import OWN_REFS, RepositorySource, is_refused
 from flows.display.errors import UsageError
-from flows.jobs import body, forge, rows
+from flows.jobs import body, commits, forge, rows
 from flows.jobs.request import TOKEN, Request, access_to, slug
 from flows.jobs.request import forge as forge_address
 from flows.storage.lake import Lake, Row
@@ -21,15 +21,29 @@ from reports.quoting import quote_title
 _PROTECTED = re.compile(r"protected branch|GH006|GH013|pre-receive hook declined", re.IGNORECASE)
 
 
-def check(request: Request, source: RepositorySource, row: Row) -> None:
+def check(request: Request, source: RepositorySource, row: Row, mirror: Path) -> None:
     """Check before the work whether its patch can be published as requested.
 
+    Nothing is written: git only asks whether a push would be allowed.
+
     Raises:
-        UsageError: there can be no pull request.
+        DatasetError, UsageError: it cannot; the message says what to change.
+        InfrastructureError: the repository or its forge cannot be reached.
     """
-    if request.publish == "pull_request":
-        _on_forge(source)
-        _base_branch(row)
+    if request.publish == "patch" or row["state"] == "done":
+        return
+    is_draft, branch = request.publish == "pull_request", _branch_of(row)
+    target = _on_forge(source) if is_draft else source
+    base = [_base_branch(row)] if is_draft else []
+    heads = _read_heads(target, mirror, branch, *base)
+    for name in base:
+        if name not in heads:
+            raise UsageError(f"{target.address} has no branch {name} to merge into")
+    if is_draft:
+        forge.check(target, row["pull_request"])
+    if branch in heads and not row["revises"]:
+        _find_own(mirror, target, row, branch, heads[branch])
+    _push(mirror, target, row["base_commit"], branch, "--dry-run", "--force")
 
 
 def publish(lake: Lake, row: Row, request: Request, source: RepositorySource, mirror: Path) -> Row:
@@ -42,22 +56,38 @@ def publish(lake: Lake, row: Row, request: Request, source: RepositorySource, mi
     """
     if request.publish == "patch":
         return row
-    is_draft = request.publish == "pull_request"
+    is_draft, branch = request.publish == "pull_request", _branch_of(row)
     target = _on_forge(source) if is_draft else source
-    branch, parent = f"durabench/{slug(row['title'])}-{row['job_id']}", None
-    revised = rows.read(lake, row["revises"]) if row["revises"] else None
-    if revised is not None and revised["branch"]:
-        branch, parent = revised["branch"], revised["commit"]
-    _push(mirror, row["commit"], target, branch, parent)
-    row = rows.update(lake, row, branch=branch)
+    commit = _push_on_top(mirror, target, row, branch)
+    row = rows.update(lake, row, branch=branch, commit=commit)
     if not is_draft:
         return row
     base = _base_branch(row)
-    head = _read_head(target, mirror, base)
+    head = _read_heads(target, mirror, base).get(base, "")
     moved_to = head if head != row["base_commit"] and not row["revises"] else ""
     title, text = quote_title(row["title"]), body.body(row, moved_to)
     address = forge.pull_request(target, branch, base, title, text)
     return rows.update(lake, row, pull_request=address)
+
+
+def read_branch(source: RepositorySource, row: Row, mirror: Path) -> str | None:
+    """Return the head of the branch of a published job, fetched; None if it was removed."""
+    target = _on_forge(source) if row["pull_request"] else source
+    head = _read_heads(target, mirror, row["branch"]).get(row["branch"])
+    if head is not None:
+        _fetch(mirror, target, row["branch"], row)
+    return head
+
+
+def read_comments(source: RepositorySource, row: Row) -> list[str]:
+    """Return the comments on the pull request of a job since it was submitted; [] without one."""
+    if not row["pull_request"]:
+        return []
+    return forge.read_comments(_on_forge(source), row["pull_request"], row["submitted_at"])
+
+
+def _branch_of(row: Row) -> str:
+    return str(row["branch"] or f"durabench/{slug(row['title'])}-{row['job_id']}")
 
 
 def _on_forge(source: RepositorySource) -> RepositorySource:
@@ -80,51 +110,89 @@ def _base_branch(row: Row) -> str:
     return str(row["base_branch"])
 
 
-def _push(
-    mirror: Path, commit: str, target: RepositorySource, branch: str, parent: str | None
-) -> None:
-    """Push a commit to a branch, unless it is there. `parent` is the head of an earlier job."""
-    address, ref = target.address, f"refs/heads/{branch}"
+def _push_on_top(mirror: Path, target: RepositorySource, row: Row, branch: str) -> str:
+    """Push the commit of a job to its branch, unless it is there. Return the commit.
+
+    On commits that others have added meanwhile, the patch is committed again.
+    """
+    head, commit = _read_heads(target, mirror, branch).get(branch), str(row["commit"])
+    if head is not None:
+        if own := _find_own(mirror, target, row, branch, head):
+            return own
+        if head != row["base_commit"]:
+            try:
+                commit = commits.commit_on(mirror, head, row)
+            except RepositoryError:
+                raise UsageError(
+                    f"others have changed the same lines on the branch {branch} meanwhile: "
+                    "revise the job again"
+                ) from None
+    _push(mirror, target, commit, branch)
+    return commit
+
+
+def _find_own(
+    mirror: Path, target: RepositorySource, row: Row, branch: str, head: str
+) -> str | None:
+    """Return the commit of a job that is on its branch already, or None.
+
+    Raises:
+        UsageError: the branch of a new job has commits of others.
+    """
+    _fetch(mirror, target, branch, row)
+    own = commits.find(mirror, row, head)
+    if own is None and not row["revises"]:
+        raise UsageError(
+            f"the branch {branch} has other commits ({head[:12]}), and they are left as they are: "
+            "rename or remove it, and run the job again"
+        )
+    return own
+
+
+def _push(mirror: Path, target: RepositorySource, commit: str, branch: str, *options: str) -> None:
+    """Push a commit to a branch that has no other commits."""
+    address = target.address
     allowed = access_to(target).get_git_settings(address)
     try:
-        head = git.talk(mirror, "ls-remote", "--", address, ref, settings=allowed).partition("\t")[
-            0
-        ]
-        if head == commit:
-            return
-        if head != (parent or ""):
-            raise UsageError(
-                f"the branch {branch} has other commits ({head[:12] or 'it was removed'}), "
-                "and they are left as they are: rename or remove it, and run the job again"
-            )
-        git.talk(
-            mirror, "push", "--quiet", f"--force-with-lease={ref}:{head}", "--", address,
-            f"{commit}:{ref}", settings=allowed,
-        )  # fmt: skip
+        git.talk(mirror, "push", "--quiet", *options, "--", address,
+                 f"{commit}:refs/heads/{branch}", settings=allowed)  # fmt: skip
     except RepositoryError as error:
-        message = str(error)[-400:]
-        if _PROTECTED.search(message):
-            problem = (
-                f"{address} protects the branch {branch} or refuses the commit: allow branches "
-                f"durabench/* ({message})"
-            )
-        elif is_refused(message):
-            problem = (
-                f"{address} does not let this user push: set {TOKEN} to a token that can write to "
-                f"it, or use ssh ({message})"
-            )
-        else:
-            raise InfrastructureError(
-                f"the push to {address} failed: {message}; run again to continue"
-            ) from None
-        raise UsageError(problem) from None
+        raise _explain(str(error)[-400:], address, branch) from None
 
 
-def _read_head(source: RepositorySource, mirror: Path, branch: str) -> str:
-    """Return the commit of a branch in the repository now, or '' if there is none."""
-    allowed, ref = access_to(source).get_git_settings(source.address), f"refs/heads/{branch}"
+def _explain(message: str, address: str, branch: str) -> Exception:
+    """Return why a push was refused."""
+    if _PROTECTED.search(message):
+        return UsageError(
+            f"{address} protects the branch {branch} or refuses the commit: allow branches "
+            f"durabench/* ({message})"
+        )
+    if is_refused(message):
+        return UsageError(
+            f"{address} does not let this user push: set {TOKEN} to a token that can write to "
+            f"it, or use ssh ({message})"
+        )
+    return InfrastructureError(f"the push to {address} failed: {message}; run again to continue")
+
+
+def _read_heads(source: RepositorySource, mirror: Path, *branches: str) -> dict[str, str]:
+    """Return the commits of those branches that the repository has now."""
+    allowed = access_to(source).get_git_settings(source.address)
+    refs = [f"refs/heads/{branch}" for branch in branches]
     try:
-        output = git.talk(mirror, "ls-remote", "--", source.address, ref, settings=allowed)
+        output = git.talk(mirror, "ls-remote", "--", source.address, *refs, settings=allowed)
     except RepositoryError as error:
         raise InfrastructureError(f"{source.address} cannot be reached: {error}") from None
-    return output.partition("\t")[0]
+    found = {ref: commit for commit, _, ref in (x.partition("\t") for x in output.splitlines())}
+    return {name: found[ref] for name, ref in zip(branches, refs, strict=True) if ref in found}
+
+
+def _fetch(mirror: Path, target: RepositorySource, branch: str, row: Row) -> None:
+    """Fetch a branch of the forge, which a local clone may lack."""
+    allowed = access_to(target).get_git_settings(target.address)
+    own = f"{OWN_REFS}/head-{row['job_id']}"
+    try:
+        git.talk(mirror, "fetch", "--quiet", "--no-write-fetch-head", "--", target.address,
+                 f"+refs/heads/{branch}:{own}", settings=allowed)  # fmt: skip
+    except RepositoryError as error:
+        raise InfrastructureError(f"{target.address} cannot be reached: {error}") from None

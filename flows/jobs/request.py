@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, model_validator
 
 from agent.arms import ARMS
 from agent.models.spec import ModelSpec
@@ -38,6 +38,7 @@ class JobSettings(Form, ReadableValues):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     source: str = Field(
+        validation_alias=AliasChoices("source", "repo_url"),
         min_length=1,
         description="address or path of a repository, owner/name, or the address of an issue",
     )
@@ -96,7 +97,8 @@ class Request(JobSettings):
     """A job."""
 
     task: Annotated[str, Field(max_length=MOST_CHARACTERS)] = Field(
-        default="", description="what to do; default the text of the issue"
+        default="",
+        description="what to do; default the text of the issue, or the comments of reviewers",
     )
     revises: str | None = Field(default=None, description="id of the job to continue")
     id: str | None = Field(
@@ -105,7 +107,7 @@ class Request(JobSettings):
 
     @model_validator(mode="after")
     def _has_a_task(self) -> Self:
-        if is_blank(self.task) and "/issues/" not in self.source:
+        if is_blank(self.task) and not self.revises and "/issues/" not in self.source:
             raise ValueError("the task is empty: say what to do, or give the address of an issue")
         return self
 

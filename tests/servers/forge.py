@@ -31,6 +31,9 @@ class Forge:
         self.may_open = True
         """False if the token opens no pull requests."""
         self.is_private = False
+        self.has_drafts = True
+        self.comments: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        """Comments by repository and path, such as `/pulls/1/reviews`."""
         self.issues: dict[tuple[str, int], dict[str, Any]] = {}
         self.pulls: dict[str, list[dict[str, Any]]] = {}
         self.requests: list[str] = []
@@ -194,6 +197,7 @@ class _Handler(BaseHTTPRequestHandler):
         owner = name.partition("/")[0]
         issue = re.fullmatch(r"/issues/(\d+)(/comments)?", rest)
         pull = re.fullmatch(r"/pulls/(\d+)", rest)
+        comments = re.fullmatch(r"/(?:pulls|issues)/\d+/(?:reviews|comments)", rest)
         match self.command, rest:
             case "GET", "":
                 self._send(
@@ -203,6 +207,7 @@ class _Handler(BaseHTTPRequestHandler):
                         "default_branch": "main",
                         "url": f"{forge.api}/repos/{name}",
                         "owner": {"login": owner},
+                        "permissions": {"pull": True, "push": forge.may_write},
                     },
                 )
             case "GET", "/pulls":
@@ -210,6 +215,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(200, [p for p in pulls if p["head"]["label"] == head])
             case "POST", "/pulls":
                 self._open(name, owner, content)
+            case "GET", _ if pull:
+                [found] = [p for p in pulls if p["number"] == int(pull[1])]
+                self._send(200, found)
+            case "GET", _ if comments:
+                self._send(200, forge.comments.get((name, comments[0]), []))
             case "PATCH", _ if pull:
                 [found] = [p for p in pulls if p["number"] == int(pull[1])]
                 found.update(content)
@@ -242,12 +252,19 @@ class _Handler(BaseHTTPRequestHandler):
                 },
             )
             return
+        if len(content["title"]) > 256 or len(content["body"]) > 65_536:
+            self._send(422, {"message": "Validation Failed", "errors": [{"code": "too_long"}]})
+            return
+        if content["draft"] and not forge.has_drafts:
+            self._send(422, {"message": "Draft pull requests are not supported in this repository"})
+            return
         number = len(pulls) + 1
         pulls.append(
             {
                 **content,
                 "number": number,
                 "state": "open",
+                "merged": False,
                 "head": {"label": label, "ref": branch, "sha": forge.branches(name)[branch]},
                 "base": {"ref": content["base"], "label": f"{owner}:{content['base']}"},
                 "html_url": f"{forge.url}/{name}/pull/{number}",
