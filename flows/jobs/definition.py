@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -69,7 +69,11 @@ class PipelineSchedule(BaseModel):
 class Pipeline(JobSettings):
     """Steps on one repository. The settings of a job hold for each step."""
 
-    name: str = Field(pattern=PIPELINE_NAME, max_length=80, description="name of the pipeline")
+    name: str = Field(
+        pattern=PIPELINE_NAME,
+        max_length=80,
+        description="name of the pipeline; of several words, one is made with hyphens",
+    )
     title: str = Field(
         default="", max_length=200, description="title of the pull request; default the name"
     )
@@ -79,6 +83,16 @@ class Pipeline(JobSettings):
     schedule: PipelineSchedule | None = Field(
         default=None, description="when it runs once it is deployed; default never by itself"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shorten_name(cls, content: Any) -> Any:
+        # A name of several words is the title, and the name of a deployment is made of it.
+        if isinstance(content, dict) and isinstance(name := content.get("name"), str):
+            short = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-._")[:80]
+            if " " in name and short:
+                return {**content, "name": short, "title": content.get("title") or name[:200]}
+        return content
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from prefect.artifacts import acreate_link_artifact, acreate_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from agent.errors import BudgetExhausted, Interrupted, Waiting
+from agent.errors import BudgetExhausted, Interrupted, Waiting, one_line
 from eval.digests import canonical_digest
 from eval.types import Instance
 from flows.cells.attempts import solve_only
@@ -132,18 +132,18 @@ def is_published(row: Row, request: Request) -> bool:
 
 async def _solve_and_publish(prepared: Prepared, row: Row, store: Lake) -> Row:
     """Return the last row of the job, which is written in any case."""
-    row = await asyncio.to_thread(
-        partial(rows.update, store, row, state="running", flow_run_id=flow_run_id())
-    )
-    async with graceful_stop() as stop, clean_up_around(store):
-        row = await solve_job(prepared, row, store, stop)
-    if row["state"] in ("waiting", "cancelled"):
-        return row
-    if prepared.request.approve:
-        row = await await_approval(row, store)
-        if row["state"] != "running":
+    async with rows.show_life(store, row), note_failure(store, row):
+        state = {"state": "running", "detail": "", "flow_run_id": flow_run_id()}
+        row = await asyncio.to_thread(rows.update, store, row, **state)
+        async with graceful_stop() as stop, clean_up_around(store):
+            row = await solve_job(prepared, row, store, stop)
+        if row["state"] in ("waiting", "cancelled"):
             return row
-    return await asyncio.to_thread(publish_job, prepared, row, store)
+        if prepared.request.approve:
+            row = await await_approval(row, store)
+            if row["state"] != "running":
+                return row
+        return await asyncio.to_thread(publish_job, prepared, row, store)
 
 
 async def await_approval(row: Row, store: Lake) -> Row:
@@ -165,14 +165,14 @@ async def solve_job(prepared: Prepared, row: Row, store: Lake, stop: Stop) -> Ro
     """Solve and verify a job. Return its row with the best patch, or waiting for a person.
 
     Raises:
-        GateFailed, IncompleteRun, Interrupted, UsageError: as in `job`. The row says why.
+        GateFailed, IncompleteRun, Interrupted, UsageError: as in `job`.
     """
     try:
-        with note_failure(store, row):
-            async with open_place(prepared, store) as place:
-                candidates = await _solve_all(prepared, place, store, stop)
-                row = _choose(prepared, row, candidates, store)
-                stop.check()
+        report = partial(rows.report, store, row)
+        async with open_place(prepared, store, report) as place:
+            candidates = await _solve_all(prepared, place, store, stop)
+            row = _choose(prepared, row, candidates, store)
+            stop.check()
     except Waiting as error:
         stored = await asyncio.to_thread(rows.read, store, row["job_id"])
         if stored is not None and stored["state"] == "cancelled":
@@ -182,16 +182,21 @@ async def solve_job(prepared: Prepared, row: Row, store: Lake, stop: Stop) -> Ro
     return row
 
 
-@contextmanager
-def note_failure(store: Lake, row: Row) -> Iterator[None]:
-    """Write an error of the block into the row of a job, which a closed gate ends."""
+@asynccontextmanager
+async def note_failure(store: Lake, row: Row) -> AsyncIterator[None]:
+    """End a job in its row with the error of the block.
+
+    One that its operator stopped is cancelled, unless another worker continues its flow run.
+    """
     try:
         yield
-    except Waiting:
+    except Interrupted as error:
+        run = find_own()
+        ended = {} if run and run.deployment_id else {"state": "cancelled"}
+        rows.update(store, row, detail=str(error), **ended)
         raise
     except Exception as error:
-        ended = {"state": "failed"} if isinstance(error, GateFailed) else {}
-        rows.update(store, row, detail=str(error), **ended)
+        rows.update(store, row, state="failed", detail=one_line(error))
         raise
 
 
@@ -205,10 +210,9 @@ def publish_job(prepared: Prepared, row: Row, store: Lake) -> Row:
     stored = rows.read(store, row["job_id"])
     if stored is not None and stored["state"] == "cancelled":
         raise Interrupted(f"job {row['job_id']} was cancelled; run it again to continue")
-    with note_failure(store, row):
-        if row["pipeline"] is None:  # the commits of a pipeline are made already
-            row = rows.update(store, row, commit=commits.commit(prepared.mirror, row))
-        row = publishing.publish(store, row, prepared.request, prepared.source, prepared.mirror)
+    if row["pipeline"] is None:  # the commits of a pipeline are made already
+        row = rows.update(store, row, commit=commits.commit(prepared.mirror, row))
+    row = publishing.publish(store, row, prepared.request, prepared.source, prepared.mirror)
     return rows.update(store, row, state="done", detail="")
 
 
@@ -224,7 +228,9 @@ async def _solve_all(
     unsolved = await asyncio.to_thread(find_unsolved, cells, store)
     await refuse_unusable_models(experiment, unsolved)
     if prepared.checks is not None and not prepared.follows:  # before anything is bought
+        rows.report(store, prepared.row, "running the tests at the base commit")
         await _verify_base(prepared, place, store)
+    rows.update(store, prepared.row, detail="")
     works: list[Awaitable[Any]] = [_solve_one(prepared, cell, store, stop) for cell in cells]
     if prepared.checks is not None and prepared.follows:  # earlier steps have shown that it works
         works.append(_verify_base(prepared, place, store))
@@ -262,7 +268,8 @@ async def _solve_one(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) ->
 async def judge(prepared: Prepared, place: Place, store: Lake, patch: str) -> Judged:
     """Run the tests with a patch. Return the verdict on it."""
     if prepared.checks is None or not patch.strip():
-        return Judged("not_tested", "no verification was asked for", dict(NO_EVIDENCE))
+        reason = "no verification was asked for" if patch.strip() else "nothing was changed"
+        return Judged("not_tested", reason, dict(NO_EVIDENCE))
     base = await _verify_base(prepared, place, store)
     results = await result_of(verify_patch, store, prepared.instance, place, prepared.checks, patch)
     return verification.judge_results(base, results)
@@ -270,7 +277,7 @@ async def judge(prepared: Prepared, place: Place, store: Lake, patch: str) -> Ju
 
 def _choose(prepared: Prepared, row: Row, candidates: list[CandidatePatch], store: Lake) -> Row:
     """Write the best patch into the row of the job. Return the new row."""
-    best = verification.choose_best(candidates)
+    best = verification.choose_best(candidates) or _choose_answer(row, candidates)
     row = rows.update(store, row, **sum_totals([patch.attempt for patch in candidates]))
     if best is None:
         details = "; ".join(f"{patch.arm}: {patch.attempt['outcome']}" for patch in candidates)
@@ -291,6 +298,15 @@ def _choose(prepared: Prepared, row: Row, candidates: list[CandidatePatch], stor
             f"`durabench job show {prepared.request.job_id} --patch` prints it"
         )
     return row
+
+
+def _choose_answer(row: Row, candidates: list[CandidatePatch]) -> CandidatePatch | None:
+    """Return the first work without a change that its arm ended itself, of a step; else None.
+
+    A step may run tests or answer a question for other steps. The result of a job is its patch.
+    """
+    ended = [work for work in candidates if work.attempt["outcome"] in ("submitted", "gave_up")]
+    return ended[0] if ended and row["run"] else None
 
 
 def sum_totals(attempts: list[Row]) -> Row:

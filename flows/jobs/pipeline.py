@@ -7,6 +7,7 @@ import asyncio
 import json
 import uuid
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from prefect import allow_failure, flow, task
@@ -84,7 +85,8 @@ async def pipeline(definition: Pipeline, lake: str | None = None, *, run: str | 
         )
         row = prepared.row
         if not is_published(row, prepared.request):
-            row = await _run_and_publish(_Run(definition, prepared, store), row)
+            async with rows.show_life(store, row), note_failure(store, row):
+                row = await _run_and_publish(_Run(definition, prepared, store), row)
     await publish_report(row, store)
     return Completed(message=summarize(row), data=run)  # type: ignore[return-value]  # Prefect unwraps it
 
@@ -109,6 +111,8 @@ async def _run_and_publish(work: "_Run", row: Row) -> Row:
         if not decision:
             return rows.update(store, row, state="cancelled", detail="a step was not approved")
         row = await _run_all(work, row)
+    if row["commit"] is None:
+        return rows.update(store, row, state="done", detail="nothing was changed")
     if work.prepared.request.approve:
         row = await await_approval(row, store)
         if row["state"] != "running":
@@ -121,26 +125,25 @@ async def _run_all(work: "_Run", row: Row) -> Row:
     prepared, store = work.prepared, work.store
     state = {"state": "running", "detail": "", "flow_run_id": flow_run_id()}
     row = await asyncio.to_thread(rows.update, store, row, **state)
-    with note_failure(store, row):
-        async with (
-            graceful_stop() as stop,
-            clean_up_around(store),
-            open_place(prepared, store) as place,
-        ):
-            await work.run_steps(stop)
-            stop.check()
-            row = work.note(row)
-            work.check()
-            if why := work.why_it_waits():
-                return rows.update(store, row, state="waiting", detail=why)
-            return await _judge_whole(work, row, place)
+    async with (
+        graceful_stop() as stop,
+        clean_up_around(store),
+        open_place(prepared, store, partial(rows.report, store, row)) as place,
+    ):
+        await work.run_steps(stop)
+        stop.check()
+        row = work.note(row)
+        work.check()
+        if why := work.why_it_waits():
+            return rows.update(store, row, state="waiting", detail=why)
+        return await _judge_whole(work, row, place)
 
 
 async def _judge_whole(work: "_Run", row: Row, place: Place) -> Row:
     """Combine the patches of all steps, and judge the result. Return the row of the run."""
     steps = work.rows_of("done")
     if not steps:
-        raise GateFailed("no step left a patch")
+        raise GateFailed("no step was done")
     base, mirror = row["base_commit"], work.prepared.mirror
     try:
         head = await asyncio.to_thread(commits.combine, mirror, base, steps, row["job_id"])
@@ -157,7 +160,7 @@ async def _judge_whole(work: "_Run", row: Row, place: Place) -> Row:
         arm=", ".join(dict.fromkeys(step["arm"] for step in steps)),
         attempt_id=steps[-1]["attempt_id"],
         patch=patch,
-        commit=head,
+        commit=None if head == base else head,
     )
     if judged.verdict == "regressed":
         raise GateFailed(
@@ -253,14 +256,17 @@ class _Run:
         if row["state"] == "done":
             return _StepEnd("done", row)
         row = rows.update(self.store, row, state="running", flow_run_id=flow_run_id())
-        row = await solve_job(prepared, row, self.store, stop)
+        async with note_failure(self.store, row):
+            row = await solve_job(prepared, row, self.store, stop)
         if row["state"] == "waiting":
             return _StepEnd("waiting", row, is_asking=True)
         if step.approval and not await asyncio.to_thread(approving.is_approved, self.store, row):
             waits = {"state": "waiting", "detail": "the patch waits for approval"}
             return _StepEnd("waiting", rows.update(self.store, row, **waits))
-        commit = await asyncio.to_thread(commits.commit, mirror, row)
-        row = rows.update(self.store, row, state="done", detail="", commit=commit)
+        if row["patch"].strip():
+            commit = await asyncio.to_thread(commits.commit, mirror, row)
+            row = rows.update(self.store, row, commit=commit)
+        row = rows.update(self.store, row, state="done", detail="")
         return _StepEnd("done", row)
 
     @property

@@ -45,7 +45,8 @@ def pipeline_of(row: Row) -> Pipeline:
 def read_steps(lake: Lake, pipeline: Pipeline, run: str) -> dict[str, Row]:
     """Return the rows of the started steps of a run, by name."""
     step_rows = {step.name: rows.read(lake, step_id(run, step.name)) for step in pipeline.steps}
-    return {name: row for name, row in step_rows.items() if row is not None}
+    started = {name: row for name, row in step_rows.items() if row is not None}
+    return dict(zip(started, rows.mark_crashed(lake, [*started.values()]), strict=True))
 
 
 def read_all(lake: Lake, name: str | None = None) -> list[Row]:

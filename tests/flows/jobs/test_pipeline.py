@@ -63,6 +63,17 @@ async def test_steps_build_on_each_other_and_become_one_pull_request(
             await asyncio.sleep(0.2)
 
 
+async def test_a_step_that_changes_nothing_is_done(forge: Forge, lake_path: str) -> None:
+    """It may run tests or answer. The others go on, and a name of several words is a title."""
+    asked = pipeline(step("look", "true"), step("fix", REPAIR, "look"), name="Full CI", title="")
+    assert (asked.name, asked.title) == ("full-ci", "Full CI")
+    run = await run_pipeline(asked, lake_path)
+    assert states(lake_path, run) == {"look": "done", "fix": "done"}
+    [pull] = forge.pulls[NAME]
+    assert "| look | done | " in pull["body"]
+    assert forge.git(NAME, "rev-list", "--count", f"main..{pull['head']['ref']}") == "1"
+
+
 async def drawn(flow_run_id: str) -> dict[str, str]:
     """Return the steps of a run as Prefect draws them: their states, and their predecessors."""
     own = FlowRunFilter(id=FlowRunFilterId(any_=[UUID(flow_run_id)]))

@@ -1,0 +1,39 @@
+"""Every job ends: its row has a final state with the reason, or a process works on it."""
+
+import pytest
+
+from eval.errors import DatasetError
+from flows.display.errors import UsageError
+from flows.jobs import rows
+from flows.jobs.job import job
+from flows.jobs.rows import CRASHED, show_life
+from flows.storage.lake import Lake
+from tests.flows.jobs.conftest import REPAIR, request
+from tests.servers.forge import Forge
+
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
+
+
+async def test_a_job_that_an_error_stops_has_failed(forge: Forge, lake_path: str) -> None:
+    """The forge refuses the pull request. The list says so, and the same request continues."""
+    forge.may_open = False
+    with pytest.raises((UsageError, DatasetError), match="does not allow a pull request"):
+        await job(request(REPAIR), lake_path)
+    [row] = rows.read_all(lake := Lake.existing(lake_path))
+    assert row["state"] == "failed"
+    assert "does not allow a pull request" in row["detail"]
+    forge.may_open = True
+    await job(request(REPAIR), lake_path)
+    [row] = rows.read_all(lake)
+    assert (row["state"], row["detail"]) == ("done", "")
+
+
+async def test_a_running_job_without_a_process_has_crashed(forge: Forge, lake_path: str) -> None:
+    """A job runs as long as a process holds its lease."""
+    job_id = await job(request(REPAIR, publish="patch"), lake_path)
+    lake = Lake.existing(lake_path)
+    row = rows.update(lake, rows.find(lake, job_id), state="running")
+    async with show_life(lake, row):
+        assert rows.find(lake, job_id)["state"] == "running"
+    row = rows.find(lake, job_id)
+    assert (row["state"], row["detail"]) == ("crashed", CRASHED)
