@@ -1,7 +1,8 @@
 """Pipelines on a Prefect server: a definition is a deployment, and a run is a flow run.
 
 A deployed definition is a copy of the deployment `pipeline/pipeline` with its own name and
-parameters, so that it runs on the same work pool.
+parameters, so that it runs on the same work pool. Without a pool, as of `serve-flows`, it only
+holds the definition, and `pipeline/pipeline` itself runs it.
 """
 
 from collections.abc import AsyncIterator
@@ -19,11 +20,14 @@ from prefect.client.schemas.filters import (
     FlowFilter,
     FlowFilterName,
 )
+from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
 
+from agent.errors import InfrastructureError
 from flows.display.errors import UsageError
 from flows.jobs.definition import Pipeline, parse
-from flows.jobs.flow_runs import PIPELINE
+from flows.jobs.flow_runs import PIPELINE, order_definition
 from flows.server.retry import find_deployment
 from flows.server.settings import JOB_TAG
 from flows.server.setup import reach_server
@@ -39,6 +43,7 @@ class Deployed:
     id: UUID
     name: str
     definition: Any
+    pool: str | None
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -63,8 +68,8 @@ async def deploy(pipeline: Pipeline) -> UUID:
     """Create the deployment of a definition, or replace it. Return its id.
 
     Raises:
-        UsageError: no server is configured, or the flows are not deployed on a work pool.
-        InfrastructureError: the server does not answer.
+        UsageError: no server is configured, or nothing would keep the schedule.
+        InfrastructureError: the server does not answer, or has no flows.
     """
     await reach_server("pipeline deploy")
     if pipeline.name == PIPELINE:
@@ -72,12 +77,17 @@ async def deploy(pipeline: Pipeline) -> UUID:
     async with get_client() as client:
         # Definitions are copies of this deployment.
         model = await find_deployment(client, f"{PIPELINE}/{PIPELINE}")
-        if model is None or not model.work_pool_name:
-            raise UsageError(
-                f"the server has no deployment {PIPELINE}/{PIPELINE} on a work pool: run "
-                "`durabench setup` and `prefect deploy --all` in a clone first"
+        if model is None:
+            raise InfrastructureError(
+                f"the server has no deployment {PIPELINE}/{PIPELINE}: run `durabench serve-flows`, "
+                "or `durabench setup` and `prefect deploy --all` in a clone"
             )
         timing = pipeline.schedule
+        if timing and not model.work_pool_name:
+            raise UsageError(
+                "a pipeline with a schedule needs a work pool: run `durabench setup` and `prefect "
+                "deploy --all` in a clone, and a worker in place of `durabench serve-flows`"
+            )
         schedules = [CronSchedule(cron=timing.cron, timezone=timing.timezone)] if timing else []
         return await client.create_deployment(
             flow_id=model.flow_id,
@@ -106,8 +116,19 @@ async def order(name: str) -> UUID:
         UsageError: no server is configured, or it has no such pipeline.
         InfrastructureError: the server does not answer.
     """
-    async with _find(name, "run") as (client, deployment):
-        return (await client.create_flow_run_from_deployment(deployment)).id
+    async with _find(name, "run") as (client, pipeline):
+        return (await order_run(client, pipeline)).id
+
+
+async def order_run(client: PrefectClient, pipeline: Deployed, key: str | None = None) -> FlowRun:
+    """Order a run of a definition. Return its flow run. The same key again orders nothing new.
+
+    Raises:
+        InfrastructureError: the server has no flows.
+    """
+    if pipeline.pool is None:
+        return await order_definition(client, pipeline.definition, key)
+    return await client.create_flow_run_from_deployment(pipeline.id, idempotency_key=key)
 
 
 async def delete(name: str) -> None:
@@ -116,8 +137,8 @@ async def delete(name: str) -> None:
     Raises:
         UsageError, InfrastructureError: as for `order`.
     """
-    async with _find(name, "delete") as (client, deployment):
-        await client.delete_deployment(deployment)
+    async with _find(name, "delete") as (client, pipeline):
+        await client.delete_deployment(pipeline.id)
 
 
 async def read_deployed() -> list[Deployed]:
@@ -127,14 +148,16 @@ async def read_deployed() -> list[Deployed]:
             flow_filter=FlowFilter(name=FlowFilterName(any_=[PIPELINE])),
             deployment_filter=DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG])),
         )
-    return [
-        Deployed(deployment.id, deployment.name, deployment.parameters["definition"])
-        for deployment in sorted(deployments, key=lambda deployment: deployment.name)
-    ]
+    return [_read(each) for each in sorted(deployments, key=lambda deployment: deployment.name)]
+
+
+def _read(deployment: DeploymentResponse) -> Deployed:
+    definition, pool = deployment.parameters["definition"], deployment.work_pool_name
+    return Deployed(deployment.id, deployment.name, definition, pool)
 
 
 @asynccontextmanager
-async def _find(name: str, command: str) -> AsyncIterator[tuple[PrefectClient, UUID]]:
+async def _find(name: str, command: str) -> AsyncIterator[tuple[PrefectClient, Deployed]]:
     await reach_server(f"pipeline {command}")
     async with get_client() as client:
         deployment = await find_deployment(client, f"{PIPELINE}/{name}")
@@ -143,4 +166,4 @@ async def _find(name: str, command: str) -> AsyncIterator[tuple[PrefectClient, U
                 f"there is no file, deployed pipeline or run {name!r}: see `durabench pipeline "
                 "runs`, or deploy it with `durabench pipeline deploy FILE`"
             )
-        yield client, deployment.id
+        yield client, _read(deployment)

@@ -97,9 +97,9 @@ async def order_job(client: PrefectClient, request: Request, key: str | None = N
     return await _order(client, JOB, parameters, name_job(request.job_id), key)
 
 
-async def order_run(client: PrefectClient, deployment: UUID, key: str | None) -> str:
-    """Order a run of a deployed pipeline. Return its id. The same key again orders nothing new."""
-    return id_of(await client.create_flow_run_from_deployment(deployment, idempotency_key=key))
+async def order_definition(client: PrefectClient, definition: Any, key: str | None) -> FlowRun:
+    """Order a run of a pipeline that is not deployed on a work pool. Return its flow run."""
+    return await _order(client, PIPELINE, {"definition": definition}, None, key)
 
 
 async def continue_row(client: PrefectClient, lake: Lake, row: Row, key: str) -> FlowRun:
@@ -210,7 +210,7 @@ async def read_by_id(client: PrefectClient, flow_runs: Collection[UUID]) -> dict
 
 
 async def _order(
-    client: PrefectClient, flow: str, parameters: dict[str, Any], name: str, key: str | None
+    client: PrefectClient, flow: str, parameters: dict[str, Any], name: str | None, key: str | None
 ) -> FlowRun:
     deployment = await find_deployment(client, f"{flow}/{flow}")
     if deployment is None:

@@ -139,14 +139,21 @@ def show(
 
 @job_app.command()
 def revise(
-    job: _Id,
-    comments: Annotated[str, typer.Argument(help="what to change, as a reviewer would say it")],
+    job: Annotated[
+        str, typer.Argument(metavar="ID", help="id of a job, or the address of its pull request")
+    ],
+    comments: Annotated[
+        str, typer.Argument(help="what to change; comments on the pull request are read, too")
+    ] = "",
     lake: LakeOption = None,
 ) -> None:
     """Continue a published job: the arms work on review comments, and a commit is added."""
-    _, row = _find(job, lake)
+    from flows.jobs import rows
+
+    store, row = _find(job, lake)
     _refuse_step(row)
-    changes = {"id": None, "revises": row["job_id"], "task": comments, "ref": None}
+    last = rows.find_last(store, row)["job_id"]
+    changes = {"id": None, "revises": last, "task": comments, "ref": None}
     _run(json.loads(row["request"]) | changes, lake)
 
 
@@ -204,7 +211,7 @@ def cancel(job: _Id, lake: LakeOption = None) -> None:
 
 
 def jobs(lake: LakeOption = None) -> None:
-    """List the jobs of a lake, the latest first."""
+    """List the jobs of a lake, the latest first, with results and reasons of failures."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -215,7 +222,7 @@ def jobs(lake: LakeOption = None) -> None:
     table = Table("job", "state", "verdict", "cost", "repository", "task", "result")
     for row in rows.read_all(Lake.existing(lake)):
         cost = "" if row["cost_usd"] is None else f"{row['cost_usd']:.2f}"
-        result = row["pull_request"] or row["branch"] or ""
+        result = row["detail"] or row["pull_request"] or row["branch"] or ""
         verdict = rows.say_verdict(row["verdict"])
         cells = (row["job_id"], row["state"], verdict, cost, row["repo"], row["title"])
         table.add_row(*map(escape, (*cells, result)))
@@ -230,18 +237,26 @@ def serve(
     rate: Annotated[
         int, typer.Option(min=1, help="requests a minute from one address that change something")
     ] = 120,
+    model: ModelOption = None,
+    api_base: ApiBaseOption = None,
+    budget: Annotated[
+        float | None, typer.Option(help="US dollars of a job that names no budget")
+    ] = None,
     lake: LakeOption = None,
 ) -> None:
     """Serve jobs and pipelines over HTTP, with pages to submit and to follow them. Ctrl-C ends it.
 
     Prefect's workers do the work: deploy the flows and start a worker, or `durabench serve-flows`.
     """
+    from flows.cli import declarations
     from flows.display.terminal import say
     from flows.jobs.service import app
 
+    known = {"model": declarations.read_model(model, api_base), "budget_usd": budget}
+    defaults = {name: value for name, value in known.items() if value is not None}
     say(f"serving http://{host}:{port}; stop with Ctrl-C")
     with suppress(KeyboardInterrupt):
-        asyncio.run(app.serve(host, port, lake, writes_per_minute=rate))
+        asyncio.run(app.serve(host, port, lake, writes_per_minute=rate, defaults=defaults))
 
 
 def find_arms(

@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import uvicorn
@@ -25,6 +26,7 @@ from flows.jobs.service import feed, pages, routes, views
 from flows.jobs.service.board import Board
 from flows.jobs.service.feed import Feed, Service
 from flows.jobs.service.guard import Guard, Limits, Problem, is_loopback, wants_page
+from flows.jobs.service.orders import Fields
 from flows.server.first_contact import is_open
 from flows.server.settings import open_api
 from flows.server.setup import reach_server
@@ -48,8 +50,15 @@ HEADERS = {
 _log = logging.getLogger("durabench.service")
 
 
-async def serve(host: str, port: int, lake: str | None, *, writes_per_minute: int) -> None:
-    """Serve until a signal ends this process.
+async def serve(
+    host: str,
+    port: int,
+    lake: str | None,
+    *,
+    writes_per_minute: int,
+    defaults: Fields = MappingProxyType({}),
+) -> None:
+    """Serve until a signal ends this process. `defaults` are fields that clients leave out.
 
     Raises:
         UsageError: the address is open to others and there is no token or Prefect's API wants no
@@ -64,7 +73,7 @@ async def serve(host: str, port: int, lake: str | None, *, writes_per_minute: in
             raise UsageError(open_api(url))
         say(f"note: {open_api(url)}")
     config = uvicorn.Config(
-        create(Lake.existing(lake), limits),
+        create(Lake.existing(lake), limits, defaults),
         host=host,
         port=port,
         log_level="warning",
@@ -91,7 +100,7 @@ def _token(host: str) -> str:
     return token
 
 
-def create(lake: Lake, limits: Limits) -> FastAPI:
+def create(lake: Lake, limits: Limits, defaults: Fields) -> FastAPI:
     """Return the application for a lake and the configured Prefect server."""
 
     @asynccontextmanager
@@ -99,7 +108,7 @@ def create(lake: Lake, limits: Limits) -> FastAPI:
         async with get_client() as client:
             board = Board(lake, client)
             steps = Feed(lake, board)
-            app.state.service = Service(lake, client, board, steps, limits)
+            app.state.service = Service(lake, client, board, steps, limits, defaults)
             try:
                 yield
             finally:

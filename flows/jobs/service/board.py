@@ -24,6 +24,7 @@ from agent.timings import timings
 from flows.jobs import flow_runs, rows
 from flows.jobs.deployed import Deployed
 from flows.jobs.flow_runs import JOB, OPEN, PIPELINE, UNFINISHED, name_job, name_pipeline_run
+from flows.jobs.service.aliases import add_names
 from flows.jobs.service.guard import Problem, not_found
 from flows.storage.lake import Lake, Row
 
@@ -135,7 +136,7 @@ class JobStatus:
             name: getattr(self, name).isoformat(timespec="milliseconds")
             for name in ("submitted_at", "updated_at")
         }
-        return {**asdict(self), **times}
+        return add_names({**asdict(self), **times})
 
 
 class Board:
@@ -148,20 +149,22 @@ class Board:
     async def list_jobs(self) -> list[JobStatus]:
         """Return all jobs, the latest first. Steps of pipelines are not among them."""
         read, runs = await asyncio.gather(
-            asyncio.to_thread(self._rows.read),
+            asyncio.to_thread(self._read_all),
             ask(flow_runs.read(self._client, UNFINISHED, JOB)),
         )
         jobs = [row for row in read if not row.get("pipeline") and not row.get("run")]
         return _merge(jobs, runs)
 
-    async def runs(self, deployed: Deployed) -> list[JobStatus]:
-        """Return the runs of a pipeline, the latest first."""
+    async def runs(self, name: str, deployed: Deployed | None = None) -> list[JobStatus]:
+        """Return the runs of a pipeline, the latest first. It may be deleted already."""
+        if deployed is None:
+            read = await asyncio.to_thread(self._read_all)
+            return _merge([row for row in read if _pipeline_of(row) == name], {})
         read, runs = await asyncio.gather(
-            asyncio.to_thread(self._rows.read),
+            asyncio.to_thread(self._read_all),
             ask(flow_runs.read(self._client, None, PIPELINE, deployment=deployed.id)),
         )
-        names = {row["job_id"]: json.loads(row.get("pipeline") or "{}").get("name") for row in read}
-        return _merge([row for row in read if names[row["job_id"]] == deployed.name], runs)
+        return _merge([row for row in read if _pipeline_of(row) == name], runs)
 
     async def status(self, given: str, what: str = "job") -> JobStatus:
         """Return a job or a run, named by its id or by the id of its flow run."""
@@ -224,7 +227,11 @@ class Board:
     def _read(self, job_ids: Iterable[str]) -> dict[str, Row]:
         ids = [job_id for job_id in job_ids if job_id.isalnum()]
         read = {job_id: self._lake.read_shared("jobs", job_id, _COLUMNS) for job_id in ids}
-        return {job_id: row for job_id, row in read.items() if row is not None}
+        found = rows.mark_crashed(self._lake, [row for row in read.values() if row is not None])
+        return {row["job_id"]: row for row in found}
+
+    def _read_all(self) -> list[Row]:
+        return rows.mark_crashed(self._lake, self._rows.read())
 
 
 async def ask(question: Awaitable[T]) -> T:
@@ -242,6 +249,12 @@ async def ask(question: Awaitable[T]) -> T:
         raise Problem(
             503 if status >= 500 else 422, f"the Prefect server refuses it ({status}): {reason}"
         ) from error
+
+
+def _pipeline_of(row: Row) -> str | None:
+    """Return the name of the pipeline that a row is a run of; None for any other job."""
+    name: str | None = json.loads(row.get("pipeline") or "{}").get("name")
+    return name
 
 
 def _merge(read: list[Row], runs: Mapping[str, FlowRun]) -> list[JobStatus]:
@@ -277,13 +290,13 @@ def _state(row: Row | None, run: FlowRun | None, *, is_open: bool) -> tuple[str,
     """
     by_run = _STATES.get(run.state_type, "scheduled") if run and run.state_type else "scheduled"
     if is_open:
-        return by_run, row["detail"] if row and by_run == "waiting" else ""
-    if row is not None and (row["state"] != "running" or run is None):
+        return by_run, row["detail"] if row and by_run in ("running", "waiting") else ""
+    if row is not None and (row["state"] not in ("running", "crashed") or run is None):
         return str(row["state"]), str(row["detail"])
-    message = (run.state.message or "") if run and run.state else ""
+    message = (run.state.message or "").removeprefix(_RAISED) if run and run.state else ""
     if row is not None:
-        return by_run, row["detail"] or message
-    return by_run, _OTHER_LAKE if by_run == "done" else message.removeprefix(_RAISED)
+        return by_run, message or row["detail"]
+    return by_run, _OTHER_LAKE if by_run == "done" else message
 
 
 def _get_request(run: FlowRun | None) -> dict[str, Any]:

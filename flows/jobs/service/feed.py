@@ -6,7 +6,7 @@ that it may come back at any time. Each step has a key, with which a client skip
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import count
@@ -169,6 +169,8 @@ class Service:
     board: Board
     feed: Feed
     limits: Limits
+    defaults: Mapping[str, Any]
+    """Fields of jobs and pipelines that a client leaves out: `model` and `budget_usd`."""
 
 
 def service_of(connection: HTTPConnection) -> Service:

@@ -6,7 +6,7 @@ An impossible order raises `Problem` with a status and one line.
 import asyncio
 import json
 import uuid
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -23,6 +23,7 @@ from flows.jobs.definition import Pipeline
 from flows.jobs.deployed import Deployed
 from flows.jobs.mailbox import Mailbox, check, describe_asks, read_asks, read_open_attempts
 from flows.jobs.request import Request
+from flows.jobs.service import aliases
 from flows.jobs.service.board import JobStatus, ask
 from flows.jobs.service.feed import Service
 from flows.jobs.service.guard import Problem, not_found
@@ -31,6 +32,9 @@ from flows.storage.lake import Lake, Row
 from reports.errors import ReportError
 
 T = TypeVar("T")
+
+Fields = Mapping[str, Any]
+"""Fields of jobs and pipelines that a client leaves out."""
 
 BY_NAME = tuple(sorted(str(name) for name in ARMS if name not in ("command", "python")))
 """Agents that need no options. A job may name them instead of describing an arm."""
@@ -55,15 +59,17 @@ class JobMessage(BaseModel):
     sender: str = Field(default="service", description="who says it, as the model reads it")
 
 
-def parse_job(read: Any) -> Request:
+def parse_job(read: Any, defaults: Fields) -> Request:
     """Return the job that a body of JSON describes, with an id."""
     if not isinstance(read, dict):
         raise Problem(422, "the body is not a JSON object with the fields source and task")
-    return _validate({**_with_arms(read), "id": read.get("id") or uuid.uuid4().hex[:10]})
+    body = _complete(read, defaults)
+    return _validate({**body, "id": body.get("id") or uuid.uuid4().hex[:10]})
 
 
-def _with_arms(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the same fields with an arm in place of each name, and the default arm for none."""
+def _complete(given: dict[str, Any], defaults: Fields) -> dict[str, Any]:
+    """Return the same fields with the defaults of the service, and an arm in place of each name."""
+    body = {**defaults, **aliases.read_body(given)}
     try:
         check_readable(body)  # no message may repeat a secret
     except ValueError as error:
@@ -85,19 +91,27 @@ def _validate(content: dict[str, Any]) -> Request:
         raise Problem(422, in_one_line(error)) from None
 
 
-def parse_pipeline(read: Any) -> Pipeline:
+def parse_pipeline(read: Any, defaults: Fields) -> Pipeline:
     """Return the definition that a body holds."""
     if not isinstance(read, dict):
         raise Problem(422, "a definition is an object with the fields name, source and steps")
     try:
-        return definition.parse(_with_arms(read), "definition")
+        return definition.parse(_complete(read, defaults), "definition")
     except UsageError as error:
         raise Problem(422, str(error).removeprefix("definition: ")) from None
 
 
 async def submit(service: Service, wanted: Request, key: str | None) -> JobStatus:
     """Order a job. Return it."""
-    return await _order(service, wanted, f"submit-{key}" if key else None)
+    run = await _continue(
+        flow_runs.order_job(service.client, wanted, f"submit-{key}" if key else None)
+    )
+    asked = wanted.model_dump(mode="json", exclude_none=True)
+    if {**run.parameters["request"], "id": None} != {**asked, "id": None}:
+        raise Problem(
+            409, f"the Idempotency-Key {key!r} belongs to job {flow_runs.id_of(run)}, which differs"
+        )
+    return await service.board.read_ordered(run)
 
 
 async def approve(service: Service, job: JobStatus) -> None:
@@ -132,13 +146,14 @@ async def approve(service: Service, job: JobStatus) -> None:
 async def revise(service: Service, job: JobStatus, comments: str) -> JobStatus:
     """Order a job that continues another one. Return the new one."""
     row = await service.board.row(job.id)
-    if row is not None and (row["run"] or row["pipeline"]):
-        raise Problem(409, f"job {job.id} is of a pipeline, and cannot be revised")
+    if row is not None and row["run"]:
+        raise Problem(409, f"job {job.id} is a step of run {row['run']}: revise that run")
     if row is None or not row["commit"]:
         raise Problem(409, f"job {job.id} made no commit that could be revised: it is {job.state}")
-    changes = {"id": None, "revises": job.id, "task": comments, "ref": None}
+    last = await asyncio.to_thread(rows.find_last, service.lake, row)
+    changes = {"id": None, "revises": last["job_id"], "task": comments, "ref": None}
     wanted = _validate(json.loads(row["request"]) | changes)
-    return await _order(service, wanted.model_copy(update={"id": wanted.job_id}), None)
+    return await submit(service, wanted.model_copy(update={"id": wanted.job_id}), None)
 
 
 async def cancel(service: Service, job: JobStatus) -> None:
@@ -154,11 +169,6 @@ async def cancel(service: Service, job: JobStatus) -> None:
         )
     if job.flow_run_id:
         await ask(flow_runs.cancel(service.client, UUID(job.flow_run_id)))
-
-
-async def _order(service: Service, wanted: Request, key: str | None) -> JobStatus:
-    run = await _continue(flow_runs.order_job(service.client, wanted, key))
-    return await service.board.read_ordered(run)
 
 
 async def _continue(order: Awaitable[T]) -> T:
@@ -223,7 +233,7 @@ async def deploy(pipeline: Pipeline) -> Deployed:
         deployment_id = await ask(deployed.deploy(pipeline))
     except UsageError as error:
         raise Problem(422, str(error)) from None
-    return Deployed(deployment_id, pipeline.name, pipeline.model_dump(mode="json"))
+    return Deployed(deployment_id, pipeline.name, pipeline.model_dump(mode="json"), pool=None)
 
 
 async def find_pipeline(given: str) -> Deployed:
@@ -240,7 +250,7 @@ async def order_run(service: Service, pipeline_id: str, key: str | None) -> str:
     if pipeline.problem:
         raise Problem(422, pipeline.problem)
     once = f"run-{key}" if key else None
-    return await ask(flow_runs.order_run(service.client, pipeline.id, once))
+    return flow_runs.id_of(await ask(deployed.order_run(service.client, pipeline, once)))
 
 
 def lake_problem(lake: Lake) -> str:

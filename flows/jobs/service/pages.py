@@ -166,7 +166,9 @@ async def submit(fields: Form, service: Used) -> Response:
     """Submit the job of a form, and lead to it."""
     entries = read_entries(fields)
     try:
-        job = await orders.submit(service, orders.parse_job(build_content(entries)), None)
+        job = await orders.submit(
+            service, orders.parse_job(build_content(entries), service.defaults), None
+        )
     except Problem as problem:
         return _form(entries, problem)
     return RedirectResponse(f"{JOBS}/{job.id}", 303)
@@ -259,11 +261,12 @@ async def new_pipeline() -> HTMLResponse:
 
 
 @router.post(NEW_PIPELINE)
-async def define(fields: Form) -> Response:
+async def define(fields: Form, service: Used) -> Response:
     """Deploy the definition of a form, and lead to it."""
     text = fields.get("definition", [""])[-1]
     try:
-        deployment = await orders.deploy(orders.parse_pipeline(from_yaml(text, "definition")))
+        wanted = orders.parse_pipeline(from_yaml(text, "definition"), service.defaults)
+        deployment = await orders.deploy(wanted)
     except (Problem, UsageError) as error:
         return _definition(text, error if isinstance(error, Problem) else Problem(422, str(error)))
     return RedirectResponse(f"{PIPELINES}/{deployment.name}", 303)
@@ -278,7 +281,7 @@ def _definition(text: str, problem: Problem | None = None) -> HTMLResponse:
 async def pipeline(name: str, service: Used) -> HTMLResponse:
     """Show a pipeline with its steps and its runs."""
     definition = await orders.find_pipeline(name)
-    runs = await service.board.runs(definition)
+    runs = await service.board.runs(definition.name, definition)
     return page("pipeline", PIPELINES, pipeline=definition.pipeline, runs=runs)
 
 

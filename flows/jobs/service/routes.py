@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from agent.errors import one_line
@@ -16,9 +16,9 @@ from flows.jobs.definition import Pipeline
 from flows.jobs.deployed import Deployed
 from flows.jobs.mailbox import read_asks
 from flows.jobs.request import Request as JobRequest
-from flows.jobs.service import orders, views
+from flows.jobs.service import aliases, orders, views
 from flows.jobs.service.board import JobStatus, ask
-from flows.jobs.service.feed import Service, Used
+from flows.jobs.service.feed import Service, Used, read_steps
 from flows.jobs.service.guard import Problem
 from flows.jobs.service.orders import JobMessage
 
@@ -40,7 +40,7 @@ class Comments(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    text: str = Field(min_length=1, max_length=100_000)
+    text: str = Field(default="", max_length=100_000)
 
 
 class _EscapedJSON(JSONResponse):
@@ -69,7 +69,7 @@ async def health(service: Used) -> JSONResponse:
 @router.post("/submit", status_code=202, openapi_extra=_describe(JobRequest))
 async def submit(request: Request, service: Used, key: Key = None) -> Answer:
     """Order a job. The same `Idempotency-Key` again returns the first one."""
-    wanted = orders.parse_job(_as_json(request, await request.body()))
+    wanted = orders.parse_job(_as_json(request, await request.body()), service.defaults)
     return (await orders.submit(service, wanted, key)).as_json()
 
 
@@ -88,6 +88,13 @@ async def result(job_id: str, service: Used) -> Answer:
         raise Problem(409, f"job {job.id} has no result yet: it is {job.state}")
     row = await service.board.row(job.id)
     return await asyncio.to_thread(views.collect_result, service.lake, job, row)
+
+
+@router.get("/jobs/{job_id}/log", response_class=PlainTextResponse)
+async def log(job_id: str, service: Used) -> str:
+    """Return the steps of a job so far as text, one line for each."""
+    job = await service.board.status(job_id)
+    return aliases.write_log(await asyncio.to_thread(read_steps, service.lake, job.id))
 
 
 @router.get("/jobs")
@@ -138,9 +145,9 @@ async def send(job_id: str, message: JobMessage, service: Used, key: Key = None)
 
 
 @router.post("/pipelines", status_code=201, openapi_extra=_describe(Pipeline))
-async def define(request: Request) -> Answer:
+async def define(request: Request, service: Used) -> Answer:
     """Deploy a definition, or replace the one of its name."""
-    wanted = orders.parse_pipeline(_as_json(request, await request.body()))
+    wanted = orders.parse_pipeline(_as_json(request, await request.body()), service.defaults)
     return _show(await orders.deploy(wanted))
 
 
@@ -179,8 +186,14 @@ async def run(pipeline_id: str, service: Used, key: Key = None) -> Answer:
 
 @router.get("/pipelines/{pipeline_id}/runs")
 async def runs_of(pipeline_id: str, service: Used) -> Answer:
-    """Return the runs of a pipeline, the latest first."""
-    runs = await service.board.runs(await orders.find_pipeline(pipeline_id))
+    """Return the runs of a pipeline, the latest first. By its name, also after it was deleted."""
+    try:
+        found = await orders.find_pipeline(pipeline_id)
+    except Problem:
+        if not (runs := await service.board.runs(pipeline_id)):
+            raise
+    else:
+        runs = await service.board.runs(found.name, found)
     return {"runs": [run.as_json() for run in runs]}
 
 

@@ -21,6 +21,7 @@ from flows.jobs.mailbox import (
     read_watched,
     reads_messages,
 )
+from flows.jobs.service.aliases import describe_work
 from flows.jobs.service.board import JobStatus
 from flows.jobs.service.feed import read_steps
 from flows.jobs.service.guard import not_found
@@ -111,14 +112,16 @@ def _sum_log(steps: list[dict[str, Any]]) -> dict[str, Any]:
 def collect_result(lake: Lake, job: JobStatus, row: Row | None) -> dict[str, Any]:
     """Return everything that a job left, as JSON."""
     columns = ("base_commit", "base_branch", "verify_command", "patch")
+    evidence, steps = _read_evidence(row), read_steps(lake, job.id)
     has_report = row is not None and row["patch"] is not None and row["verification"]
     return {
         **job.as_json(),
         "task": row["statement"] if row else None,
         **{name: row[name] if row else None for name in columns},
-        "evidence": _read_evidence(row),
+        "evidence": evidence,
         "report": body.body(row, "") if row is not None and has_report else None,
         "attempts": list_attempts(lake, row),
+        **describe_work(lake, existing_journal(lake), job.id, evidence, steps),
     }
 
 

@@ -35,14 +35,15 @@ def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
         yield forge
 
 
-async def deploy(server: PrefectServer) -> None:
-    """Create the deployments of jobs and pipelines in a work pool, as `prefect deploy` does."""
+async def deploy(server: PrefectServer, pool_name: str | None = POOL) -> None:
+    """Create the deployments of jobs and pipelines, as `prefect deploy` or `serve-flows` does."""
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
             pool = WorkPoolCreate(name=POOL, type="process")
             await client.create_work_pool(pool, overwrite=True)
         for each in (job, pipeline):
-            deployment = await each.ato_deployment(each.name, work_pool_name=POOL)
+            deployment = await each.ato_deployment(each.name)
+            deployment.work_pool_name = pool_name
             deployment.entrypoint = f"flows/jobs/{each.name}.py:{each.name}"
             await deployment.aapply()
 

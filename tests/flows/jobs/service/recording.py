@@ -1,9 +1,11 @@
 """Jobs as a worker leaves them: rows in the lake, and steps in the journal."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agent.errors import LeaseHeld
 from agent.journal import Attempt, FreeStep, Journal, Lease, Reservation, Wanted
 from agent.journal.inbox import Inbox
 from agent.models.protocol import ModelReply, Usage
@@ -93,6 +95,9 @@ class Worker:
         self._journal.start(attempt)
         self._lease: Lease = self._journal.acquire(self.attempt_id, f"w/{job_id}-{arm}", 3600)
         self._made = 0
+        self._journal.offer(f"job-{job_id}")
+        with suppress(LeaseHeld):  # another arm of the same job
+            self._journal.acquire(f"job-{job_id}", f"w/{job_id}", 3600)
 
     @property
     def inbox(self) -> Inbox:

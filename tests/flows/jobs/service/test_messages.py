@@ -115,8 +115,9 @@ def test_a_message_that_is_none_says_why(
 def test_a_job_that_cannot_hear_says_why(server: Service, job: str) -> None:
     """It has not started, its agent reads no messages, it has ended, or it does not exist."""
     path = f"/jobs/{job}/messages"
+    filed(server.lake, job, state="waiting")
     begun = server.refusal("POST", path, json={"text": "x"})
-    assert begun == (409, f"no arm of job {job} is at work so far; the job is running")
+    assert begun == (409, f"no arm of job {job} is at work so far; the job is waiting")
     Worker(server.lake, job, "mini", agent="mini")
     status, said = server.refusal("POST", path, json={"text": "x"})
     assert (status, "only durable, loop and staged read messages" in said) == (409, True)

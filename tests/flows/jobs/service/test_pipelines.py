@@ -1,5 +1,6 @@
 """Pipelines over HTTP: definitions are deployments, and runs have steps."""
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -12,6 +13,7 @@ from flows.jobs import rows, runs
 from flows.jobs.approving import is_approved
 from flows.jobs.definition import Pipeline
 from flows.storage.lake import Lake
+from tests.flows.jobs.service.conftest import deploy
 from tests.flows.jobs.service.recording import DONE
 from tests.flows.jobs.service.test_service import page
 from tests.servers.prefect_server import PrefectServer
@@ -105,6 +107,25 @@ def test_a_run_is_ordered_and_listed(server: Service, defined: dict[str, Any]) -
     assert cancelled["state"] == "cancelled"
 
 
+def test_a_pipeline_without_a_work_pool_is_run_by_the_flow(
+    server: Service, prefect_server: PrefectServer
+) -> None:
+    """`serve-flows` has no pool, and no schedules of definitions."""
+    asyncio.run(deploy(prefect_server, None))
+    try:
+        made = server.post("/pipelines", definition(name="Full CI"))
+        assert (made["name"], made["title"]) == ("full-ci", "A release")
+        run = server.post("/pipelines/full-ci/run")
+        ordered = server.server.get(f"/flow_runs/{run['flow_run_id']}")
+        assert ordered["parameters"]["definition"]["name"] == "full-ci"
+        assert ordered["deployment_id"] != made["id"]
+        schedule = definition(schedule={"cron": "0 4 * * *"})
+        status, said = server.refusal("POST", "/pipelines", json=schedule)
+        assert (status, "needs a work pool" in said) == (422, True)
+    finally:
+        asyncio.run(deploy(prefect_server))
+
+
 def test_a_run_has_its_steps_and_one_that_waits_is_approved(
     server: Service, defined: dict[str, Any]
 ) -> None:
@@ -124,6 +145,9 @@ def test_a_run_has_its_steps_and_one_that_waits_is_approved(
     assert is_approved(Lake.existing(str(server.lake)), {"job_id": job, **DONE})
     assert ordered["parameters"]["run"] == run
     assert job not in [each["id"] for each in server.get("/jobs?limit=1000")["jobs"]]
+    server.client.delete(f"/pipelines/{defined['name']}")
+    listed = server.get(f"/pipelines/{defined['name']}/runs")["runs"]
+    assert [each["id"] for each in listed] == [run]
     assert server.refusal("POST", f"/jobs/{job}/revise", json={"text": "x"})[0] == 409
 
 

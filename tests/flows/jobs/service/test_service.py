@@ -40,6 +40,8 @@ def test_a_submission_is_repeated_by_its_key(server: Service) -> None:
     first, again = (server.post("/submit", JOB, headers=key) for _ in range(2))
     assert first["id"] == again["id"]
     assert server.post("/submit", JOB)["id"] != first["id"]
+    status, said = server.refusal("POST", "/submit", json={**JOB, "task": "Other."}, headers=key)
+    assert (status, f"belongs to job {first['id']}, which differs" in said) == (409, True)
 
 
 def test_a_cancelled_job_is_final(server: Service, submitted: dict[str, Any]) -> None:
@@ -61,6 +63,20 @@ def test_a_finished_job_has_a_result(server: Service) -> None:
     assert result["evidence"]["before"]["failed"] == ["test_sum"]
     assert result["report"].startswith("**Verification: nothing broke**")
     assert result["attempts"] == []
+    names = ("job_id", "status", "pr_url", "total_cost", "total_tokens_in", "tests_passed", "logs")
+    others = ("d0d0d0d0d0", "done", DONE["pull_request"], 0.25, 100, True, [])
+    assert tuple(result[name] for name in names) == others
+    assert (result["iterations"], result["resumed_from_checkpoint"]) == (0, False)
+
+
+def test_the_log_of_a_job_is_text(server: Service) -> None:
+    """It has one line for each step."""
+    Worker(server.lake, "d1d1d1d1d1").call("ls", 0.5)
+    filed(server.lake, "d1d1d1d1d1")
+    answer = server.client.get("/jobs/d1d1d1d1d1/log")
+    assert answer.headers["content-type"].startswith("text/plain")
+    [line] = answer.text.splitlines()
+    assert " mini agent ls " in line
 
 
 def test_a_job_that_waits_is_approved_once(server: Service) -> None:

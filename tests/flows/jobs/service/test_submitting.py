@@ -13,8 +13,8 @@ from flows.jobs.service.orders import parse_job
 MINIMAL = {"source": "octo/demo", "task": "Fix it.", "model": "openai/gpt-5"}
 
 
-def made(content: Any) -> Any:
-    return parse_job(json.loads(json.dumps(content)))
+def made(content: Any, **defaults: Any) -> Any:
+    return parse_job(json.loads(json.dumps(content)), defaults)
 
 
 def test_a_body_needs_a_source_a_task_and_a_model() -> None:
@@ -23,6 +23,14 @@ def test_a_body_needs_a_source_a_task_and_a_model() -> None:
     assert [arm.name for arm in job.arms] == ["durable"]
     assert (job.publish, job.verify, job.environment) == ("patch", "auto", "docker")
     assert made(MINIMAL).job_id != job.job_id
+
+
+def test_a_service_may_have_a_default_model_and_budget() -> None:
+    """A body names its own. `repo_url` is another name of `source`, and nobody is a `user_id`."""
+    short = {"repo_url": "octo/demo", "task": "Fix it.", "user_id": "me"}
+    job = made(short, model="openai/gpt-5", budget_usd=2.5)
+    assert (job.source, job.model.name, job.budget_usd) == ("octo/demo", "openai/gpt-5", 2.5)
+    assert made({**short, "budget_usd": 1}, model="openai/gpt-5", budget_usd=2.5).budget_usd == 1
 
 
 def test_arms_are_names_or_descriptions() -> None:
@@ -48,6 +56,7 @@ def test_arms_are_names_or_descriptions() -> None:
         ({"nonsense": 1}, "nonsense: unknown key"),
         ({"id": "../../etc"}, "id: "),
         ({"token": "x"}, "token: unknown key"),
+        ({"github_token": "x"}, "github_token: give the workers the token in DURABENCH_FORGE_"),
         ({"task": "use ghp_0123456789abcdefghij0123456789abcdef"}, "task: it holds a token of Git"),
         ({"source": "https://me:secret@forge.example/a/b"}, "source: it holds an address with a"),
         ({"model": {"name": "x", "sk-ant-" + "a1" * 20: 1}}, "model.a name: it holds a key of An"),
