@@ -81,10 +81,13 @@ class Notebook:
 
         Return its run, after the runs of cells whose variables had been lost.
         """
+        await self.look(session)
         cell = NotebookCell(len(self.cells) + 1, code)
         self.cells.append(cell)
         done: list[Rerun] = []
         await self._run(session, cell, done)
+        if cell.record.programs:
+            await self.look(session)
         return _once(done)
 
     def edit(self, number: int, code: str) -> list[NotebookCell]:
@@ -117,16 +120,17 @@ class Notebook:
                 await self._run(session, cell, done)
                 if cell.record.failed:
                     break
+                if cell.record.programs:  # nothing saw the files that they wrote
+                    await self.look(session, behind=cell.number)
         return _once(done)
 
-    async def look(self, session: Session) -> None:
-        """Mark the cells as stale whose files have changed."""
+    async def look(self, session: Session, *, behind: int = 0) -> None:
+        """Mark the cells behind one as stale whose files have changed."""
         files = sorted({path for cell in self.cells for path in cell.record.files_read})
         programs = any(cell.record.programs for cell in self.cells)
         if files or programs:
-            self._mark(
-                self._find_changed_cells(await self._kernel.look(session, files, programs=programs))
-            )
+            look = await self._kernel.look(session, files, programs=programs)
+            self._mark(cell for cell in self._find_changed_cells(look) if cell.number > behind)
 
     @property
     def stale(self) -> list[NotebookCell]:

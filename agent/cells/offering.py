@@ -65,6 +65,7 @@ class CellTool:
 
 async def cell_run(notebook: Notebook, session: Session, asked: CellRun) -> ToolResult:
     """Run a new cell. Return its output, with its variables or the reason of a failure."""
+    known = notebook.stale
     done = await notebook.run(session, asked.code)
     *recovered, last = done
     parts = []
@@ -73,7 +74,10 @@ async def cell_run(notebook: Notebook, session: Session, asked: CellRun) -> Tool
         text = f"{numbers} ran again first, because their variables were lost"
         changed = [run.cell for run in recovered if not run.is_same]
         parts.append(f"{text}; not as before: {_numbers(changed)}" if changed else text)
-    return _result([*parts, _format_result(notebook, last.cell)], done)
+    parts.append(_format_result(notebook, last.cell))
+    if stale := [cell for cell in notebook.stale if cell not in [*known, last.cell]]:
+        parts.append(f"stale now: {_numbers(stale)}. Run them with cell_replay.")
+    return _result(parts, done)
 
 
 async def cell_edit(notebook: Notebook, session: Session, asked: CellEdit) -> ToolResult:

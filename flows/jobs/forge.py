@@ -98,9 +98,8 @@ _OWN_PEOPLE = ("OWNER", "MEMBER", "COLLABORATOR")
 
 
 def _counts(comment: dict[str, Any]) -> bool:
-    """Return True for a text of the repository's own people. Some forges do not say who is."""
-    association = comment.get("author_association", _OWN_PEOPLE[0])
-    return bool(comment.get("body")) and association in _OWN_PEOPLE
+    """Return True for a text of the repository's own people, where the forge says who they are."""
+    return bool(comment.get("body")) and comment.get("author_association") in _OWN_PEOPLE
 
 
 def _read_time(comment: dict[str, Any]) -> datetime:

@@ -78,6 +78,23 @@ async def test_files_and_modules_are_edges(host: Talk) -> None:
     assert host.notebook.cells[4].record.output == "'other\\n'\n"
 
 
+async def test_files_of_programs_reach_the_cells_that_read_them(host: Talk) -> None:
+    """In one replay. A new cell knows what is stale, and says what it makes stale."""
+    for code in (
+        "import subprocess; subprocess.run('echo 1 >e.txt', shell=True)",
+        "v = open('e.txt').read()",
+        "v * 2",
+    ):
+        await host.run(code)
+    await host.use("cell_edit", cell=1, code="import os; os.system('echo 8 >e.txt')")
+    assert await host.ran() == [1, 2, 3]
+    assert host.notebook.cells[2].record.output == "'8\\n8\\n'\n"
+    made = await host.use("cell_run", code="import os; os.system('echo 9 >e.txt')")
+    assert "stale now: cell 1, cell 2, cell 3. Run them with cell_replay." in made.output
+    used = await host.use("cell_run", code="v")
+    assert "It used what stale cells left" in used.output
+
+
 @pytest.mark.full
 async def test_a_cell_that_starts_programs_depends_on_every_file(host: Talk) -> None:
     """The files of other programs are not seen, so any change of the tree makes it stale."""
