@@ -178,7 +178,8 @@ def replace_once(text: Text, old: str, new: str, path: str) -> str:
     match = re.compile(pattern).match(text.content, starts[0])
     assert match is not None
     crlf = "\r\n" in match[0] if "\n" in match[0] else text.is_crlf
-    replacement = with_crlf(new) if crlf and "\r" not in new else new
+    hides_ends = "\r" not in old + new  # as in `write`
+    replacement = with_crlf(new) if crlf and hides_ends else new
     return text.content[: match.start()] + replacement + text.content[match.end() :]
 
 

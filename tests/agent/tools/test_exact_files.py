@@ -90,9 +90,10 @@ def _lines_of_patch(sign: str, rows: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("put", [write, write_new, edit, apply_patch])
 @pytest.mark.parametrize("get", [read, read_in_parts])
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=6)
+@settings(suppress_health_check=list(HealthCheck), max_examples=6)
 @given(old=TEXTS, change=st.sampled_from(sorted(CHANGES)))
 @example(old="one\r\ntwo\r\nno end", change="replace")
+@example(old="\n\r\n", change="cut")
 @example(old="\ufeffone\n\ttwo\r\n", change="append")
 async def test_a_change_is_exact(
     host: Workspace,
