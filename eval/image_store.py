@@ -120,18 +120,18 @@ class ImageStore:
     def explain_unobtainable(
         self, instances: Collection[Instance], repo: Path | None
     ) -> str | None:
-        """Return why the missing images of instances can neither be pulled nor built; or None.
+        """Return why the images of instances can neither be pulled nor built; or None.
 
-        Nothing is pulled. The registry is asked about a few images only, for seconds. If it has
-        one of them or is too slow, the answer is None.
+        Nothing is pulled. The registry is asked about a few images only, for seconds. If it or this
+        machine has one of them, or it is too slow, the answer is None.
         """
-        local = self.find({instance.image for instance in instances})
-        missing = [instance for instance in instances if instance.image not in local]
+        if self.find({instance.image for instance in instances}):
+            return None
         if repo is None:
-            wanted = [instance.image for instance in missing]
+            wanted = [instance.image for instance in instances]
         else:
             try:
-                needed = images.list_missing_bases(missing, repo, self._client)
+                needed = images.list_missing_bases(instances, repo, self._client)
             except ImageError as error:
                 return str(error)
             wanted = list(chain.from_iterable(needed)) if all(needed) else []
@@ -143,7 +143,7 @@ class ImageStore:
         if not reasons or len(reasons) < min(len(set(wanted)), _ASKED):
             return None
         first, why = next(iter(reasons.items()))
-        number = len({instance.image for instance in missing})
+        number = len({instance.image for instance in instances})
         what = "1 image is" if number == 1 else f"{number} images are"
         return f"{what} not on this machine, and {first} cannot be pulled: {why}"
 
