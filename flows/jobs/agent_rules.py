@@ -1,5 +1,7 @@
 """The rules that a repository states for agents, in AGENTS.md, as a part of a job's task."""
 
+from collections.abc import Mapping
+
 from agent.project.files import Files
 
 NAME = "AGENTS.md"
@@ -13,19 +15,19 @@ _HEAD = (
 )
 
 
-def find_rules(files: Files) -> list[str]:
-    """Return the paths of the files with rules, the outermost first."""
+def read_rules(files: Files) -> dict[str, str]:
+    """Return the rules by the paths of their files, the outermost first, cut to the limits."""
     paths = (path for path in files.paths if path.rpartition("/")[2] == NAME)
-    return sorted(paths, key=lambda path: (path.count("/"), path))[:_MOST_FILES]
-
-
-def add_rules(statement: str, files: Files) -> str:
-    """Return the statement of a task with the rules of the repository, if it has any."""
-    room, parts = MOST_CHARACTERS, []
-    for path in find_rules(files):
+    room, rules = MOST_CHARACTERS, {}
+    for path in sorted(paths, key=lambda path: (path.count("/"), path))[:_MOST_FILES]:
         text = files.text(path).strip()
         if text and room > 0:
-            cut = "\n[cut]" if len(text) > room else ""
-            parts.append(f"\n\n{path}:\n\n{text[:room]}{cut}")
+            rules[path] = text[:room] + ("\n[cut]" if len(text) > room else "")
             room -= len(text)
+    return rules
+
+
+def add_rules(statement: str, rules: Mapping[str, str]) -> str:
+    """Return the statement of a task with the rules of its repository, if there are any."""
+    parts = [f"\n\n{path}:\n\n{text}" for path, text in rules.items()]
     return "".join([statement, _HEAD, *parts]) if parts else statement

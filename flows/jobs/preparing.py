@@ -109,19 +109,19 @@ def prepare(
         **known_as,
     )
     command, runner = (checks.suite.command, checks.suite.runner) if checks else ("", None)
+    rules = agent_rules.read_rules(files)
     instance = repositories.instance(
         f"{_UNUSUAL.sub('-', source.name.rpartition('/')[2])}-{request.job_id}",
         source,
         row["base_commit"],
-        agent_rules.add_rules(row["statement"], files),
+        agent_rules.add_rules(row["statement"], rules),
         image or "none",
         runner.command if runner and not runner.takes_paths else command,
         takes_paths=runner is None or runner.takes_paths,
     )
     experiment = _experiment(request, instance)
-    rules = tuple(agent_rules.find_rules(files))
     return Prepared(
-        request, row, source, mirror, made_by, checks, instance, experiment, follows, rules
+        request, row, source, mirror, made_by, checks, instance, experiment, follows, tuple(rules)
     )
 
 

@@ -112,15 +112,8 @@ def runs(
         result = row["pull_request"] or row["branch"] or ""
         begun = f"{row['submitted_at']:%Y-%m-%d %H:%M}"
         of = runs.pipeline_of(row).name
-        cells = (
-            row["job_id"],
-            of,
-            row["state"],
-            rows.say_verdict(row["verdict"]),
-            cost,
-            begun,
-            result,
-        )
+        verdict = rows.say_verdict(row["verdict"])
+        cells = (row["job_id"], of, row["state"], verdict, cost, begun, result)
         table.add_row(*map(escape, cells))
     terminal.out().print(table)
 
