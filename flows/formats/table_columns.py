@@ -22,6 +22,9 @@ WITHOUT_SUBMISSION = ("gave_up", "out_of_steps", "out_of_budget", "out_of_time")
 VERDICTS = ("resolved", "unresolved", "patch_failed", "timeout")
 OUTCOMES = ("submitted", *WITHOUT_SUBMISSION, "no_patch", *VERDICTS, *UNGRADED)
 
+YES = ("true", "yes", "y", "pass", "passed", "resolved", "solved", "\N{WHITE HEAVY CHECK MARK}")
+NO = ("false", "no", "n", "fail", "failed", "unresolved", "unsolved", "\N{CROSS MARK}")
+
 _BLANKS = r"[\s\pZ\x{85}\x{feff}\x{200b}]+"
 """Blanks of every script, and characters that do not show."""
 
@@ -34,7 +37,7 @@ create temp macro amount(t) as
 create temp macro whole(t) as case when amount(t) = floor(amount(t)) then amount(t)::bigint end;
 create temp macro repeat_number(t) as case when whole(t) <= {MOST_REPEATS} then whole(t) end;
 create temp macro truth(t) as case
-    when lower(known(t)) in ('true', 'false') then lower(known(t)) = 'true'
+    when lower(known(t)) in {YES + NO} then lower(known(t)) in {YES}
     when number(t) in (0, 1) then number(t) = 1
 end;
 create temp macro name(t) as
@@ -78,9 +81,9 @@ KINDS: Mapping[str, Kind] = {
     ),
     "arm": Kind(("arm", "model", "agent", "system"), "name", _TEXT, "which arm a row is of"),
     "resolved": Kind(
-        ("resolved", "is_resolved", "solved", "success", "passed"),
+        ("resolved", "is_resolved", "solved", "success", "passed", "verdict", "result", "status"),
         "truth",
-        "must be true, false, 1 or 0, not {}",
+        "must be true, false, yes, no, pass, fail, 1 or 0, or empty if unknown, not {}",
         "whether an instance was resolved",
     ),
     "cost": Kind(("cost_usd", "cost", "usd", "instance_cost"), "amount", _COST),

@@ -77,4 +77,5 @@ def _note_endings(sheet: Sheet) -> Iterator[str]:
             f"select count(*) from results where {ended}"  # noqa: S608
         ).fetchone() or (0,)
         if number:
-            yield f"{_count_rows(number)} no {without}, and count as {state}."
+            verb = "counts" if number == 1 else "count"
+            yield f"{_count_rows(number)} no {without}, and {verb} as {state}."

@@ -82,6 +82,11 @@ def test_a_number_is_a_number_whatever_its_type(costs: pa.Array, tmp_path: Path)
             '{"arm": "a", "instance": "x-1", "passed": 1, "usd": 0.25, "calls": 3.0}\n\n'
             '{"arm": "a", "instance": "x-2", "passed": "false", "usd": NaN, "note": {"a": 1}}\n',
         ),
+        ("t.csv", "Agent,Task,Status,Cost (USD),Calls\na,x-1,Pass,0.25,3\na,x-2,No,,\n"),
+        (
+            "t.csv",
+            "arm,task,verdict,cost,calls\na,x-1,\N{WHITE HEAVY CHECK MARK},0.25,3\na,x-2,n,,\n",
+        ),
     ],
 )
 def test_one_table_in_many_forms(name: str, content: str, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ REFUSED: dict[str, tuple[str, bytes, str]] = {
     "id that is bytes": ("t.parquet", parquet(**bytes_as_id()), "instance_id must be text"),
     "id that is a time": ("t.parquet", parquet(**times_as_id()), "instance_id must be text"),
     "id that is a float": ("t.json", jsonl(cells(instance_id=1.5)), "row 1: instance_id must"),
-    "verdict yes": ("t.csv", csv("a,x-2,yes,1,3,0,,,"), "row 3: resolved must be true, false, 1"),
+    "verdict maybe": ("t.csv", csv("a,x-2,maybe,1,3,0,,,"), "row 3: resolved must be true, false,"),
     "verdict 0.5": ("t.csv", csv("a,x-2,0.5,1,3,0,,,"), "not 0.5"),
     "cost below 0": ("t.csv", csv("a,x-2,1,-1,3,0,,,"), "cost_usd must be an amount"),
     "cost with a comma": ("t.csv", csv('a,x-2,1,"0,5",3,0,,,'), "not '0,5'"),
