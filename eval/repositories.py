@@ -256,7 +256,7 @@ def base(mirror: Path, ref: str | None) -> Base:
     if ref is None:
         head = git.git(mirror, "symbolic-ref", "--quiet", "HEAD", check=False)
         if not (commit := _commit(mirror, head)):
-            raise DatasetError("the repository has no commit on its default branch: name a --ref")
+            raise DatasetError("the default branch of the repository has no commit: make one first")
         return Base(commit, head.removeprefix("refs/heads/"))
     if commit := _commit(mirror, f"refs/heads/{ref}"):
         return Base(commit, ref)

@@ -16,7 +16,7 @@ TIMED_OUT = 124
 SHARE = 0.2
 """Share of an attempt's time so far that existing tests may take, without and with a change."""
 
-LEAST_S = 20.0
+LEAST_S = 60.0
 """Seconds that they may take in any case."""
 
 _PATIENCE, _PATIENCE_S = 5.0, 30.0

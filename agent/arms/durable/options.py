@@ -104,7 +104,7 @@ class CommonProfile(_Declared):
         gt=0,
         le=1,
         description="share of the attempt's time so far that existing tests may take at a gate, "
-        "without and with the change, at least 20 s; slower files are left out",
+        "without and with the change, at least 60 s; slower files are left out",
     )
     command_timeout_s: float = Field(default=120, gt=0, description="seconds per other command")
     cells: bool = Field(
