@@ -24,9 +24,11 @@ from eval.types import Instance
 OWN_REFS = "refs/durabench"
 """Refs of commits that are made in a mirror. Fetching removes none of them."""
 
-_ISSUE = re.compile(r"(?P<web>https?://[^/]+)/(?P<repo>[^/]+/[^/]+)/issues/(?P<number>\d+)/?")
+_ISSUE = re.compile(
+    r"(?P<web>https?://[^/]+)/(?P<repo>[^/]+(?:/[^/]+)+?)(?:/-)?/issues/(?P<number>\d+)/?"
+)
 _SCP = re.compile(r"(?:\w[\w.-]*@)?(?P<host>\w[\w.-]*):(?P<path>[^/:-].*)")
-_OWNER_AND_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_OWNER_AND_NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)+")
 _SCHEMES = ("http", "https", "ssh", "git", "file")
 
 _LARGEST_TEXT = 2**20
@@ -86,7 +88,7 @@ def source(given: str, forge: str) -> RepositorySource:
     """
     if issue := _ISSUE.fullmatch(given):
         address = f"{issue['web']}/{issue['repo']}.git"
-        return RepositorySource(address, issue["repo"], issue["web"], int(issue["number"]))
+        return RepositorySource(address, _name(issue["repo"]), issue["web"], int(issue["number"]))
     path = Path(given).expanduser()
     if path.exists():
         return _local(path.absolute())
@@ -95,7 +97,7 @@ def source(given: str, forge: str) -> RepositorySource:
     if given.startswith(("/", ".", "~")):
         raise DatasetError(f"{given}: there is no such folder")
     if _OWNER_AND_NAME.fullmatch(given):
-        return RepositorySource(f"{forge.rstrip('/')}/{given}.git", given, forge.rstrip("/"))
+        return RepositorySource(f"{forge.rstrip('/')}/{given}.git", _name(given), forge.rstrip("/"))
     if scp := _SCP.fullmatch(given):
         return RepositorySource(given, _name(scp["path"]), f"https://{scp['host']}")
     raise DatasetError(

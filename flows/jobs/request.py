@@ -18,12 +18,12 @@ from flows.experiments.arms import ArmSpec
 from flows.experiments.forms import Form
 from flows.experiments.resources import Resources
 from flows.experiments.secret_kinds import ReadableValues
+from flows.jobs.forges import kinds
 from reports.quoting import is_blank
 
 Publish = Literal["pull_request", "branch", "patch"]
 
 FORGE, API, TOKEN = "DURABENCH_FORGE", "DURABENCH_FORGE_API", "DURABENCH_FORGE_TOKEN"
-_GITHUB, _GITHUB_API = "https://github.com", "https://api.github.com"
 
 _token: ContextVar[str] = ContextVar("forge_token", default="")
 """The token of the current job; '' for the token of the environment."""
@@ -122,20 +122,38 @@ class Request(JobSettings):
 
 def forge() -> str:
     """Return the address of the forge whose token the environment has."""
-    return (os.environ.get(FORGE) or _GITHUB).rstrip("/")
+    return (os.environ.get(FORGE) or kinds.GITHUB).rstrip("/")
+
+
+def kind_of(source: RepositorySource) -> kinds.Kind:
+    """Return which forge a repository is on. It is asked once if its address does not say so.
+
+    Raises:
+        InfrastructureError: it does not answer.
+    """
+    return kinds.find_kind(source.web or kinds.GITHUB, os.environ.get(API))
 
 
 def api_of(source: RepositorySource) -> str:
     """Return the address of the REST API of a repository's forge."""
     if api := os.environ.get(API):
         return api.rstrip("/")
-    return _GITHUB_API if source.web in (None, _GITHUB) else f"{source.web}/api/v3"
+    return kinds.find_api(source.web or kinds.GITHUB)
 
 
 def access_to(source: RepositorySource) -> Access:
-    """Return the access to a repository. The token is for the forge of the environment only."""
+    """Return the access to a repository.
+
+    The token is for the forge of the environment only. The usual variable of a public forge is for
+    that one, too.
+    """
     is_ours = source.web == forge()
-    return Access((_token.get() or os.environ.get(TOKEN, "")) if is_ours else "")
+    if is_ours and (token := _token.get() or os.environ.get(TOKEN, "")):
+        return Access(token)
+    usual = {kind: os.environ.get(name, "") for kind, name in kinds.VARIABLES.items()}
+    if any(usual.values()) and (is_ours or source.web in kinds.PUBLIC):
+        return Access(usual[kind_of(source)])
+    return Access()
 
 
 @asynccontextmanager

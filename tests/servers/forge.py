@@ -1,8 +1,10 @@
-"""A forge on loopback: repositories by git's smart HTTP, and the REST API that jobs use.
+"""A forge on loopback: repositories by git's smart HTTP, and GitHub's REST API that jobs use.
 
 with Forge(folder) as forge:
     forge.add("octo/demo", files={"a.py": ""})
     forge.url, forge.api, forge.token
+
+`other_forges` has stand-ins of GitLab and Gitea.
 """
 
 import base64
@@ -24,6 +26,10 @@ TOKEN = "forge-token-8f14e45fceea167a"  # a value that a search can find
 class Forge:
     """Repositories with their issues and pull requests. A token may read and write all of them."""
 
+    api_path = "/api/v3"
+    variable = "GITHUB_TOKEN"
+    """The usual variable of a token."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.token = TOKEN
@@ -35,6 +41,14 @@ class Forge:
         self.comments: dict[tuple[str, str], list[dict[str, Any]]] = {}
         """Comments by repository and path, such as `/pulls/1/reviews`."""
         self.issues: dict[tuple[str, int], dict[str, Any]] = {}
+        self.writers = {"octo"}
+        """Users who may write to the repositories."""
+        self.said: list[tuple[int, str]] = []
+        """Comments that were made, with the number of their issue or pull request."""
+        self.checks: dict[str, list[dict[str, Any]]] = {}
+        """Checks of CI by commit: `name`, `state` (failure, success or pending) and `log`."""
+        self.events: dict[str, list[dict[str, Any]]] = {}
+        """Answers to requests for events, by their path in the repository."""
         self.pulls: dict[str, list[dict[str, Any]]] = {}
         self.requests: list[str] = []
         """Method and path of every request, in order."""
@@ -42,10 +56,15 @@ class Forge:
         """Called with method and path when a request was carried out and is not answered yet."""
         self.fail_next: list[str] = []
         """Beginnings of requests that are answered with 502, each once."""
-        handler = type("Handler", (_Handler,), {"forge": self})
+        handler = type("Handler", (self.handler,), {"forge": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self.api = f"{self.url}/api/v3"
+        self.api = f"{self.url}{self.api_path}"
+
+    @property
+    def handler(self) -> "type[Handler]":
+        """Return what answers requests."""
+        return Handler
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -99,7 +118,7 @@ class Forge:
         return dict(line.split() for line in listed.splitlines())  # type: ignore[arg-type]
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
     """Answers one request."""
 
     forge: Forge
@@ -123,8 +142,14 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(502, {"message": "bad gateway"})
                 return
         parts = urlsplit(self.path)
-        if parts.path.startswith("/api/v3/"):
-            self._api(parts.path.removeprefix("/api/v3"), parse_qs(parts.query), body)
+        base = self.forge.api_path
+        if parts.path.startswith(f"{base}/"):
+            self._api(parts.path.removeprefix(base), parse_qs(parts.query), body)
+        elif parts.path.startswith("/logs/"):
+            given = "Authorization" in self.headers
+            self._send(400 if given else 200, self._find_log(parts.path.removeprefix("/logs/")))
+        elif parts.path.startswith("/api/"):
+            self._send(404, {"message": "Not Found"})
         else:
             self._git(parts.path, parts.query, body)
 
@@ -137,6 +162,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.rfile.readline()
         self.rfile.readline()
         return body
+
+    def _find_log(self, number: str) -> bytes:
+        """Return the log of the check with a number, among all."""
+        everything = [each for checks in self.forge.checks.values() for each in checks]
+        return str(everything[int(number)]["log"]).encode()
+
+    def _number(self, check: dict[str, Any]) -> int:
+        everything = [each for checks in self.forge.checks.values() for each in checks]
+        return next(number for number, each in enumerate(everything) if each is check)
 
     def _git(self, path: str, query: str, body: bytes) -> None:
         forge, writes = self.forge, "git-receive-pack" in f"{path}{query}"
@@ -198,6 +232,9 @@ class _Handler(BaseHTTPRequestHandler):
         issue = re.fullmatch(r"/issues/(\d+)(/comments)?", rest)
         pull = re.fullmatch(r"/pulls/(\d+)", rest)
         comments = re.fullmatch(r"/(?:pulls|issues)/\d+/(?:reviews|comments)", rest)
+        user = re.fullmatch(r"/collaborators/([^/]+)/permission", rest)
+        commit = re.fullmatch(r"/commits/(\w+)/(check-runs|status)", rest)
+        log = re.fullmatch(r"/actions/jobs/(\d+)/logs", rest)
         match self.command, rest:
             case "GET", "":
                 self._send(
@@ -217,7 +254,20 @@ class _Handler(BaseHTTPRequestHandler):
                 self._open(name, owner, content)
             case "GET", _ if pull:
                 [found] = [p for p in pulls if p["number"] == int(pull[1])]
+                found["head"]["sha"] = forge.branches(name).get(found["head"]["ref"], "")
                 self._send(200, found)
+            case "GET", _ if user:
+                self._send(200, {"permission": "write" if user[1] in forge.writers else "read"})
+            case "GET", _ if commit and commit[2] == "check-runs":
+                runs = [self._run_of(check) for check in forge.checks.get(commit[1], [])]
+                self._send(200, {"total_count": len(runs), "check_runs": runs})
+            case "GET", _ if commit:
+                self._send(200, {"state": "pending", "statuses": []})
+            case "GET", _ if log:
+                elsewhere = f"{forge.url.replace('127.0.0.1', 'localhost')}/logs/{log[1]}"
+                self._send(302, None, {"Location": elsewhere})
+            case "GET", "/issues" | "/issues/comments" | "/pulls/comments" | "/issues/events":
+                self._send(200, forge.events.get(rest, []))
             case "GET", _ if comments:
                 self._send(200, forge.comments.get((name, comments[0]), []))
             case "PATCH", _ if pull:
@@ -227,11 +277,19 @@ class _Handler(BaseHTTPRequestHandler):
             case "GET", _ if issue and not issue[2] and (name, int(issue[1])) in forge.issues:
                 self._send(200, forge.issues[name, int(issue[1])])
             case "POST", _ if issue and issue[2]:
-                [found] = [p for p in pulls if p["number"] == int(issue[1])]
-                found.setdefault("comments_made", []).append(content["body"])
+                forge.said.append((int(issue[1]), content["body"]))
                 self._send(201, {"id": 1, "body": content["body"]})
             case _:
                 self._send(404, {"message": "Not Found"})
+
+    def _run_of(self, check: dict[str, Any]) -> dict[str, Any]:
+        is_done = check["state"] != "pending"
+        return {
+            "id": self._number(check),
+            "name": check["name"],
+            "status": "completed" if is_done else "in_progress",
+            "conclusion": check["state"] if is_done else None,
+        }
 
     def _open(self, name: str, owner: str, content: dict[str, Any]) -> None:
         forge, label = self.forge, f"{owner}:{content['head']}"

@@ -1,0 +1,1 @@
+"""GitHub, GitLab and Gitea behind one protocol."""

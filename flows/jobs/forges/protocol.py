@@ -1,0 +1,132 @@
+"""What jobs need of a forge, and the values that it answers with."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+LABEL = "durabench"
+"""The label that starts a job. A mention is the same word behind an `@`."""
+
+_MENTION = re.compile(rf"(?<![\w@/.-])@{LABEL}(?![\w-])[,:]?\s*", re.IGNORECASE)
+_QUOTED = re.compile(r"^\s*>.*$", re.MULTILINE)
+
+Rights = Literal["write", "read", "archived"]
+PullState = Literal["open", "merged", "closed"]
+
+
+@dataclass(frozen=True)
+class TextLimits:
+    """The longest texts that a forge takes, in characters."""
+
+    title: int
+    body: int
+    draft: str = ""
+    """What a title starts with to make its pull request a draft; '' where a field says so."""
+
+
+@dataclass(frozen=True)
+class Issue:
+    """An issue."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class PullRequest:
+    """A pull request or merge request."""
+
+    state: PullState
+    branch: str
+    commit: str
+    """The head of its branch."""
+    is_fork: bool
+    """True if the branch is in another repository."""
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class FailedCheck:
+    """A check of CI that failed. Its texts come from code under test, and prove nothing."""
+
+    name: str
+    log: str
+    """The log, or else the summary; '' if the forge gives neither."""
+
+
+@dataclass(frozen=True)
+class CommitChecks:
+    """What CI says about a commit."""
+
+    is_pending: bool
+    failed: tuple[FailedCheck, ...]
+
+
+@dataclass(frozen=True)
+class Event:
+    """What somebody did that may start or continue a job; or a change of CI, with its commit."""
+
+    at: datetime
+    number: int = 0
+    is_pull: bool = False
+    user: str = ""
+    text: str = ""
+    """What was said beside the mention; '' for a label."""
+    commit: str = ""
+
+
+class Forge(Protocol):
+    """A repository on its forge.
+
+    Each method raises DatasetError or UsageError if the forge refuses it, and InfrastructureError
+    if it does not answer.
+    """
+
+    @property
+    def limits(self) -> TextLimits: ...
+
+    def read_rights(self, user: str = "") -> Rights:
+        """Return the rights of a user, by default of the token."""
+
+    def read_issue(self, number: int) -> Issue:
+        """Return an issue."""
+
+    def read_pull(self, number: int) -> PullRequest:
+        """Return a pull request."""
+
+    def read_comments(self, number: int, since: datetime) -> list[str]:
+        """Return what the repository's own people say about a pull request, in order."""
+
+    def publish(self, branch: str, base: str, title: str, body: str) -> str:
+        """Return the address of the pull request of a branch, with this text.
+
+        Without one, a draft is opened.
+        """
+
+    def comment(self, number: int, text: str, *, is_pull: bool) -> None:
+        """Comment on an issue or a pull request."""
+
+    def read_checks(self, commit: str) -> CommitChecks:
+        """Return what CI says about a commit."""
+
+    def read_events(self, since: datetime) -> list[Event]:
+        """Return labels and mentions since a time."""
+
+
+def find_mention(text: str | None) -> str | None:
+    """Return what a text says beside its mention of jobs; None if it has none outside quotes."""
+    own = _QUOTED.sub("", text or "")
+    return _MENTION.sub("", own).strip() if _MENTION.search(own) else None
+
+
+def read_time(text: str) -> datetime:
+    """Return a time in any of the forms of forges."""
+    return datetime.fromisoformat(text.removesuffix(" UTC") + "Z" if " UTC" in text else text)
+
+
+def quote_comment(text: str, path: str | None, line: int | None) -> str:
+    """Return a comment behind the place that it is about."""
+    place = f"{path}{f':{line}' if line else ''}: " if path else ""
+    return f"{place}{text.strip()}"
