@@ -203,6 +203,7 @@ def _serve(port: int, credentials: str) -> None:
 
 
 def _stop(server: ForkProcess) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C would leave the server
     server.terminate()
     server.join(timeout=10)
     if server.is_alive():

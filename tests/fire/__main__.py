@@ -1,0 +1,173 @@
+"""`make fire`: random experiments under random faults, checked from outside.
+
+A run with the same folder continues. `--round SEED` repeats one round, with `--keep 0,3` only those
+of its faults.
+"""
+
+import argparse
+import asyncio
+import json
+import pickle
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import docker
+import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from flows.server.setup import SetupRequest, set_up
+from tests.fire.ground import Cell, Result
+from tests.fire.rounds import Outcome, Round, Services, measure_reference, run, shrink
+from tests.operation.running import QUICK
+from tests.servers.postgres import PostgresServer
+from tests.servers.prefect_server import PrefectServer
+from tests.timing import as_variables
+
+
+def main() -> int:
+    """Run rounds until enough faults have struck. Return 1 if a round was violated."""
+    parser = argparse.ArgumentParser(prog="make fire", description=__doc__)
+    parser.add_argument("--faults", type=int, default=60, help="number of faults")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first round")
+    parser.add_argument("--folder", type=Path, default=Path("fire"), help="for results")
+    parser.add_argument("--round", type=int, help="repeat the round of this seed")
+    parser.add_argument("--keep", help="numbers of its faults, as 0,3; default all")
+    parser.add_argument("--local", action="store_true", help="without a Prefect server")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    with start_services(options.folder, with_prefect=not options.local) as services:
+        fire = Fire(options.folder, services)
+        if options.round is not None:
+            round_ = Round.draw(options.round, services)
+            if options.keep is not None:
+                kept = [round_.faults[int(n)] for n in options.keep.split(",") if n]
+                round_ = replace(round_, faults=tuple(kept))
+            print(round_)
+            outcome = fire.run(round_)
+            print(outcome)
+            return int(bool(outcome.violations))
+        fire.run_until(options.faults, options.seed)
+    print(fire.write_summary())
+    return int(any(outcome["violations"] for outcome in fire.outcomes.values()))
+
+
+class Fire:
+    """The rounds of a folder, with their outcomes in `fire.json`."""
+
+    def __init__(self, folder: Path, services: Services) -> None:
+        self._folder, self._services = folder, services
+        self._file = folder / "fire.json"
+        self.outcomes: dict[str, Any] = {}
+        """Outcomes by the seed of the round."""
+        if self._file.exists():
+            self.outcomes = json.loads(self._file.read_text())
+
+    def run_until(self, faults: int, seed: int) -> None:
+        """Run rounds until so many faults have struck in all."""
+        while (struck := sum(len(one["struck"]) for one in self.outcomes.values())) < faults:
+            if str(seed) not in self.outcomes:
+                round_ = Round.draw(seed, self._services)
+                started_at = time.monotonic()
+                outcome = self.run(round_)
+                took_s = time.monotonic() - started_at
+                if outcome.violations:
+                    small = shrink(round_, lambda one: bool(self.run(one).violations))
+                    numbers = _find_positions(small.faults, round_.faults)
+                    outcome.script = f"make fire ARGS='--round {seed} --keep {numbers}'"
+                self.outcomes[str(seed)] = {**asdict(outcome), "took_s": round(took_s, 1)}
+                self._file.write_text(json.dumps(self.outcomes, indent=1))
+                done = struck + len(outcome.struck)
+                print(f"round {seed}: {done} of {faults} faults, {took_s:.0f} s", flush=True)
+                for line in (*outcome.violations, outcome.script):
+                    print(f"  {line}" if line else "", end="\n" if line else "", flush=True)
+            seed += 1
+
+    def run(self, round_: Round) -> Outcome:
+        """Run a round in a folder that goes if nothing is wrong."""
+        folder = Path(tempfile.mkdtemp(prefix=f"round-{round_.seed}-", dir=self._folder))
+        outcome = run(round_, folder / "ground", self._services, self._read_reference(round_.place))
+        if not outcome.violations:
+            shutil.rmtree(folder)
+        return outcome
+
+    def write_summary(self) -> str:
+        """Write and return the figures of all rounds, as Markdown."""
+        outcomes = self.outcomes.values()
+        struck = Counter(name for outcome in outcomes for name in outcome["struck"])
+        lines = [
+            f"{struck.total()} faults in {len(outcomes)} rounds, "
+            f"{sum(outcome['calls'] for outcome in outcomes)} charged calls, "
+            f"{sum(outcome['repeated'] for outcome in outcomes)} of them again "
+            f"({sum(outcome['allowed'] for outcome in outcomes)} could have been in flight), "
+            f"{sum(bool(outcome['violations']) for outcome in outcomes)} rounds violated.",
+            "",
+            "| fault | times | median until the next call, s | longest, s |",
+            "|---|---|---|---|",
+        ]
+        for name, times in struck.most_common():
+            waits = [s for one in outcomes for s in one["recoveries_s"].get(name, [])] or [0.0]
+            lines.append(f"| {name} | {times} | {median(waits):.1f} | {max(waits):.1f} |")
+        text = "\n".join(lines)
+        (self._folder / "fire.md").write_text(f"{text}\n")
+        return text
+
+    def _read_reference(self, place: str) -> dict[Cell, Result]:
+        path = self._folder / f"reference-{place}.pickle"
+        if not path.exists():
+            folder = Path(tempfile.mkdtemp(prefix="reference-", dir=self._folder))
+            reference = measure_reference(folder / "ground", place)
+            path.write_bytes(pickle.dumps(reference))
+            shutil.rmtree(folder)
+        found: dict[Cell, Result] = pickle.loads(path.read_bytes())
+        return found
+
+
+def _find_positions(few: tuple[str, ...], all_: tuple[str, ...]) -> str:
+    """Return the positions of a subsequence."""
+    positions, start = [], 0
+    for name in few:
+        start = all_.index(name, start)
+        positions.append(str(start))
+        start += 1
+    return ",".join(positions)
+
+
+@contextmanager
+def start_services(folder: Path, *, with_prefect: bool) -> Iterator[Services]:
+    """Start PostgreSQL and a Prefect server on it, as far as this machine has them."""
+    try:
+        docker.from_env().ping()
+        has_docker = True
+    except docker.errors.DockerException:
+        has_docker = False
+    try:
+        postgres = PostgresServer()
+    except pytest.skip.Exception:
+        yield Services(None, None, has_docker)
+        return
+    with postgres:
+        if not with_prefect:
+            yield Services(postgres, None, has_docker)
+            return
+        home = Path(tempfile.mkdtemp(prefix="prefect-", dir=folder))
+        url = postgres.create_database("asyncpg")
+        with PrefectServer(home, PREFECT_API_DATABASE_CONNECTION_URL=url) as server:
+            server.environment |= {**QUICK, **as_variables(pending_s=60.0)}
+            server.environment["DURABENCH_DATABASE_URL"] = postgres.create_database()
+            with temporary_settings({PREFECT_API_URL: server.url}):
+                asyncio.run(set_up(SetupRequest(zombie_s=50.0)))
+            server.prefect("deploy", "--all")
+            yield Services(postgres, server, has_docker)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,192 @@
+"""Faults that strike a round. Each returns the number of calls that it may cost at most."""
+
+import random
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import docker
+import psutil
+
+from agent.workspaces import ownership
+from tests.fire.ground import CLOCK, LEASE_S, Ground
+from tests.fire.models import LOSSES, REFUSALS
+from tests.operation.running import kill_all, kill_below, start_worker
+
+Fault = Callable[[Ground, random.Random], int]
+
+
+def kill_commands(ground: Ground, chance: random.Random) -> int:
+    """Kill a command with everything that it started."""
+    command = chance.choice(ground.commands)
+    kill_all(command)
+    ground.commands.remove(command)
+    return ground.concurrency
+
+
+def kill_command_alone(ground: Ground, chance: random.Random) -> int:
+    """Kill a command, and leave its children."""
+    command = chance.choice(ground.commands)
+    command.kill()
+    command.wait()
+    ground.commands.remove(command)
+    return ground.concurrency
+
+
+def stop_command(ground: Ground, chance: random.Random) -> int:
+    """Ask a command to stop, as a service manager does."""
+    chance.choice(ground.commands).send_signal(signal.SIGTERM)
+    return 0
+
+
+def interrupt_twice(ground: Ground, chance: random.Random) -> int:
+    """Press Ctrl-C twice: the second time, calls in flight are given up."""
+    command = chance.choice(ground.commands)
+    command.send_signal(signal.SIGINT)
+    time.sleep(chance.uniform(0, 0.5))
+    if command.poll() is None:
+        command.send_signal(signal.SIGINT)
+    return ground.concurrency
+
+
+def kill_child(ground: Ground, chance: random.Random) -> int:
+    """Kill one process below a command, such as a shell of a workspace."""
+    with suppress(psutil.Error):
+        if children := psutil.Process(chance.choice(ground.commands).pid).children(recursive=True):
+            chance.choice(children).kill()
+    return 0
+
+
+def pause_command(ground: Ground, chance: random.Random) -> int:
+    """Pause a command for longer than its lease, while another one starts."""
+    command = chance.choice(ground.commands)
+    command.send_signal(signal.SIGSTOP)
+    ground.processes += 1
+    ground.start()
+    time.sleep(LEASE_S + chance.uniform(0.5, 3))
+    command.send_signal(signal.SIGCONT)
+    ground.processes -= 1
+    return ground.concurrency
+
+
+def cut_network(ground: Ground, chance: random.Random) -> int:
+    """Reset all connections to the model server, and refuse new ones for a moment."""
+    ground.cable.cut()
+    time.sleep(chance.uniform(0.1, 1.5))
+    ground.cable.mend()
+    return ground.concurrency
+
+
+def silence_network(ground: Ground, chance: random.Random) -> int:
+    """Lose all bytes for a moment, so that connections are half open."""
+    ground.cable.silence()
+    time.sleep(chance.uniform(0.1, 1.5))
+    ground.cable.mend()
+    return ground.concurrency
+
+
+def delay_answers(ground: Ground, chance: random.Random) -> int:
+    """Answer slowly for a moment, some calls later than their time limit."""
+    before, ground.model.latency_s = ground.model.latency_s, chance.choice([2.0, 12.0])
+    time.sleep(1.5)
+    ground.model.latency_s = before
+    return ground.concurrency
+
+
+def refuse_calls(ground: Ground, chance: random.Random) -> int:
+    """Refuse the next calls, which costs nothing."""
+    ground.model.faults += chance.choices([*REFUSALS], k=chance.randint(1, 3))
+    return 0
+
+
+def lose_answers(ground: Ground, chance: random.Random) -> int:
+    """Lose or damage the next answers, which are charged."""
+    lost = chance.choices([*LOSSES], k=chance.randint(1, 2))
+    ground.model.faults += lost
+    return len(lost)
+
+
+def move_clock(ground: Ground, chance: random.Random) -> int:
+    """Kill a command, and start the next one with a clock that is an hour off."""
+    ground.clock_s = chance.choice([-3600, 3600])
+    return kill_commands(ground, chance)
+
+
+def restart_database(ground: Ground, chance: random.Random) -> int:
+    """Crash the database, and start it again."""
+    assert ground.postgres
+    ground.postgres.restart(away_s=chance.uniform(0, 1), mode="immediate")
+    return ground.concurrency
+
+
+def fill_wal_with_noise(ground: Ground, chance: random.Random) -> int:
+    """Kill all commands, and append half a page of noise to the log of the journal."""
+    cost = sum(kill_commands(ground, chance) for _ in list(ground.commands))
+    wal = ground.lake / "journal.sqlite-wal"
+    if wal.exists():
+        with wal.open("ab") as file:
+            file.write(chance.randbytes(2048))
+    return cost
+
+
+def kill_container(ground: Ground, chance: random.Random) -> int:
+    """Kill a container of the round."""
+    attempts = {one.attempt_id for one in ground.open_journal().find("")}
+    found = docker.from_env().containers.list(
+        filters={"label": ownership.ATTEMPT}, ignore_removed=True
+    )
+    own = [one for one in found if one.labels[ownership.ATTEMPT] in attempts]
+    with suppress(docker.errors.APIError):  # it has just ended
+        if own:
+            chance.choice(own).kill()
+    return 0
+
+
+def kill_below_worker(ground: Ground, chance: random.Random) -> int:
+    """Kill all shards of a worker."""
+    kill_below(chance.choice(ground.workers))
+    return ground.concurrency
+
+
+def replace_worker(ground: Ground, chance: random.Random) -> int:
+    """Kill a worker with its shards, and start another."""
+    assert ground.prefect
+    worker = chance.choice(ground.workers)
+    kill_all(worker)
+    ground.workers.remove(worker)
+    ground.workers.append(start_worker(ground.prefect))
+    return ground.concurrency
+
+
+def kill_server(ground: Ground, chance: random.Random) -> int:
+    """Kill the Prefect server, and start it again."""
+    assert ground.prefect
+    ground.prefect.stop(signal.SIGKILL)
+    ground.prefect.start()
+    return 0
+
+
+_ANYWHERE: list[Fault] = [cut_network, silence_network, delay_answers, refuse_calls, lose_answers]
+_LOCAL: list[Fault] = [
+    kill_commands,
+    kill_command_alone,
+    stop_command,
+    interrupt_twice,
+    kill_child,
+    pause_command,
+]
+
+
+def list_faults(*, place: str, database: str, is_distributed: bool) -> dict[str, Fault]:
+    """Return the faults that can strike such a round, by name."""
+    faults = [
+        *_ANYWHERE,
+        *([kill_below_worker, replace_worker, kill_server] if is_distributed else _LOCAL),
+    ]
+    if not is_distributed and CLOCK.exists():
+        faults.append(move_clock)
+    if place == "docker":
+        faults.append(kill_container)
+    faults.append(restart_database if database == "postgres" else fill_wal_with_noise)
+    return {fault.__name__: fault for fault in faults}

@@ -1,0 +1,209 @@
+"""The ground of one round: a model server, a database, a lake, and the commands that work on it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import docker
+import psutil
+import yaml
+
+from agent.journal import Journal
+from agent.workspaces import ownership
+from flows.storage.journals import VARIABLE, open_journal
+from flows.storage.lake import Lake
+from tests.fire.models import USD_PER_INPUT, USD_PER_OUTPUT, PaidModel
+from tests.operation.running import kill_all, start_worker
+from tests.servers.cable import Cable
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.postgres import PostgresServer
+from tests.servers.prefect_home import copy_home, migrated
+from tests.servers.prefect_server import PrefectServer
+from tests.timing import as_variables
+
+DURABENCH = str(Path(sys.executable).with_name("durabench"))
+CLOCK = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+"""Debian's library that gives a program another clock, if it is installed."""
+
+LEASE_S = 4.0
+NAME = "fire"
+_AT_BUDGET = "stopped by a budget"
+Result = tuple[Any, ...]
+Cell = tuple[str, str, int]
+"""Arm, instance and repeat."""
+
+
+class Ground:
+    """Servers, commands and files of a round. Everything ends with the context."""
+
+    def __init__(
+        self,
+        folder: Path,
+        declared: dict[str, Any],
+        *,
+        processes: int = 1,
+        postgres: PostgresServer | None = None,
+        prefect: PrefectServer | None = None,
+        latency_s: float = 0.3,
+    ) -> None:
+        self.folder, self.lake = folder, folder / "lake"
+        self.processes, self.concurrency = processes, int(declared["concurrency"])
+        self.model, self.postgres = PaidModel(latency_s), postgres
+        self.commands: list[subprocess.Popen[bytes]] = []
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.ended: list[tuple[int, str]] = []
+        """Exit code and output of each command that has ended by itself."""
+        self.clock_s = 0
+        """The next command's clock is this many seconds ahead."""
+        self._declared, self._stack = declared, ExitStack()
+        self._outputs: dict[int, Path] = {}
+        folder.mkdir(parents=True)
+        own: dict[str, str] = {} if postgres is None else {VARIABLE: postgres.create_database()}
+        self.environment = {
+            **(prefect.environment if prefect else os.environ),
+            **own,
+            **as_variables(lease_s=LEASE_S),
+            "DURABENCH_LAKE": str(self.lake),
+            "OPENAI_API_KEY": "throw-away",
+            "COLUMNS": "200",
+        }
+        if prefect is None:
+            self.environment["PREFECT_HOME"] = str(folder / "prefect")
+            copy_home("migrated", migrated, folder / "prefect")
+        self.prefect = prefect.apart(folder, **self.environment) if prefect else None
+
+    def __enter__(self) -> "Ground":
+        server = self._stack.enter_context(OpenAIServer(self.model, keep_requests=False))
+        self.cable = Cable(int(server.url.split(":")[2].removesuffix("/v1")))
+        self._stack.callback(self.cable.cut)
+        address = f"http://127.0.0.1:{self.cable.port}/v1"
+        arms = [
+            {
+                "name": arm,
+                "agent": arm,
+                "model": {
+                    "name": f"openai/{arm}-0.7",
+                    "api_base": address,
+                    "timeout_s": 8,
+                    "max_tokens": 1000,
+                    "input_cost_per_token": USD_PER_INPUT,
+                    "output_cost_per_token": USD_PER_OUTPUT,
+                },
+            }
+            for arm in self._declared["arms"]
+        ]
+        self._path = self.folder / f"{NAME}.yaml"
+        self._path.write_text(yaml.safe_dump({"name": NAME, **self._declared, "arms": arms}))
+        self._stack.callback(self.kill)
+        if self.prefect:
+            self.workers += [start_worker(self.prefect) for _ in range(2)]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def asked(self) -> Counter[str]:
+        """Charged requests by arm."""
+        return Counter({m.removesuffix("-0.7"): n for m, n in self.model.asked.items()})
+
+    def start(self) -> None:
+        """Start commands until as many run as the round has."""
+        while len(self.commands) < self.processes:
+            clock = {"LD_PRELOAD": str(CLOCK), "FAKETIME": f"{self.clock_s:+d}s"}
+            shift = {**clock, "FAKETIME_DONT_FAKE_MONOTONIC": "1"} if self.clock_s else {}
+            output = self.folder / f"command-{len(self._outputs)}.log"
+            with output.open("wb") as file:
+                command = subprocess.Popen(
+                    [DURABENCH, "run", str(self._path)],
+                    env={**self.environment, **shift},
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=file,
+                    start_new_session=True,
+                )
+            self._outputs[command.pid] = output
+            self.commands.append(command)
+
+    def collect(self) -> bool:
+        """Note the commands that have ended. Return True if one has finished the experiment.
+
+        A budget also finishes it.
+        """
+        for command in [one for one in self.commands if one.poll() is not None]:
+            self.commands.remove(command)
+            self.ended.append((command.returncode, self._outputs[command.pid].read_text()))
+        return any(code == 0 or _AT_BUDGET in output for code, output in self.ended)
+
+    def kill(self) -> None:
+        """Kill every command and worker with all its processes."""
+        for program in (*self.commands, *self.workers):
+            program.send_signal(signal.SIGCONT)
+            kill_all(program)
+        self.commands.clear()
+        self.workers.clear()
+
+    def open_journal(self) -> Journal:
+        """Return the journal of the lake."""
+        if VARIABLE in self.environment:
+            os.environ[VARIABLE] = self.environment[VARIABLE]
+        else:
+            os.environ.pop(VARIABLE, None)
+        return open_journal(Lake.existing(self.lake))
+
+    def read_results(self) -> dict[Cell, Result]:
+        """Return outcome, calls, tokens, cost, patch and verdict of each cell."""
+        lake = Lake.existing(self.lake)
+        verdicts = {row["attempt_id"]: row["outcome"] for row in lake.rows("evaluations", NAME)}
+        patches = {row["attempt_id"]: row["model_patch"] for row in lake.rows("predictions", NAME)}
+        names = ("outcome", "model_calls", "input_tokens", "output_tokens", "cost_usd")
+        return {
+            (arm, row["instance_id"], row["repeat"]): (
+                *(row[name] for name in names),
+                patches.get(row["attempt_id"]),
+                verdicts.get(row["attempt_id"]),
+            )
+            for arm in self._declared["arms"]
+            for unit in lake.units("attempts", "*", NAME, arm)
+            for row in lake.read("attempts", NAME, arm, unit)
+        }
+
+    def list_leftovers(self) -> list[str]:
+        """Return processes and containers that the round has left behind, after a short wait."""
+        attempts = {one.attempt_id for one in self.open_journal().find("")}
+        deadline = time.monotonic() + 10
+        while (left := [*self._list_processes(), *_list_containers(attempts)]) and (
+            time.monotonic() < deadline
+        ):
+            time.sleep(0.2)
+        return left
+
+    def _list_processes(self) -> list[str]:
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get("DURABENCH_LAKE") == str(self.lake):
+                    found.append(f"process {' '.join(process.cmdline())[:100]}")
+            except psutil.Error:
+                continue  # it has ended
+        return found
+
+
+def _list_containers(attempts: set[str]) -> list[str]:
+    try:
+        client = docker.from_env()
+    except docker.errors.DockerException:
+        return []
+    found = client.containers.list(
+        all=True, filters={"label": ownership.ATTEMPT}, ignore_removed=True
+    )
+    return [f"container {c.name}" for c in found if c.labels[ownership.ATTEMPT] in attempts]

@@ -1,0 +1,249 @@
+"""One round: an experiment drawn from a seed, its faults, and what must be true afterwards."""
+
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from eval.instances import load
+from tests.fire.faults import list_faults
+from tests.fire.ground import Cell, Ground, Result
+from tests.servers.postgres import PostgresServer
+from tests.servers.prefect_server import PrefectServer
+
+ARMS = ("mini", "mini_retry", "loop", "durable")
+INSTANCES = 3
+CONCURRENCY = 3
+PATIENCE_S = 240.0
+"""Without a call or an end for this long, a round is stuck."""
+
+_GOOD_ERROR = re.compile(r"^durabench: .+", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Services:
+    """What rounds can use here."""
+
+    postgres: PostgresServer | None
+    prefect: PrefectServer | None
+    has_docker: bool
+
+
+@dataclass(frozen=True)
+class Round:
+    """An experiment and its faults. The same seed on the same services is the same round."""
+
+    seed: int
+    arms: tuple[str, ...]
+    instances: int
+    processes: int
+    place: str
+    database: str
+    is_distributed: bool
+    budget_share: float | None
+    """Budget as a share of the cost without faults."""
+    faults: tuple[str, ...]
+
+    @classmethod
+    def draw(cls, seed: int, services: Services) -> "Round":
+        """Return the round of a seed."""
+        chance = random.Random(seed)
+        is_distributed = services.prefect is not None and chance.random() < 0.15
+        has_postgres = services.postgres is not None and chance.random() < 0.5
+        place = "docker" if services.has_docker and chance.random() < 0.3 else "host"
+        place = "host" if is_distributed else place
+        database = "postgres" if has_postgres or is_distributed else "sqlite"
+        names = [*list_faults(place=place, database=database, is_distributed=is_distributed)]
+        return cls(
+            seed,
+            arms=tuple(chance.sample(ARMS, chance.randint(1, 2))),
+            instances=chance.randint(1, INSTANCES),
+            processes=1 if is_distributed else chance.choice([1, 1, 2, 3]),
+            place=place,
+            database=database,
+            is_distributed=is_distributed,
+            budget_share=chance.choice([None, None, None, 0.5]),
+            faults=tuple(chance.choices(names, k=chance.randint(4, 8))),
+        )
+
+    def declare(self) -> dict[str, Any]:
+        """Return the experiment without its models."""
+        return {
+            "dataset": "bundled",
+            "environment": self.place,
+            "execution": "distributed" if self.is_distributed else "local",
+            "select": {"slice": f"0:{self.instances}"},
+            "concurrency": CONCURRENCY,
+            "evaluation_timeout_s": 120,
+            "arms": list(self.arms),
+        }
+
+
+@dataclass
+class Outcome:
+    """What a round has shown."""
+
+    struck: list[str] = field(default_factory=list)
+    calls: int = 0
+    """Charged calls."""
+    repeated: int = 0
+    allowed: int = 0
+    """Calls that the faults may have cost at most."""
+    recoveries_s: dict[str, list[float]] = field(default_factory=dict)
+    """Time from each fault to the next charged call, by fault."""
+    violations: list[str] = field(default_factory=list)
+    script: str = ""
+    """The command that repeats the violation with the fewest faults."""
+
+
+def measure_reference(folder: Path, place: str) -> dict[Cell, Result]:
+    """Return the results without faults of all cells that a round can have."""
+    plain = Round(0, ARMS, INSTANCES, 1, place, "sqlite", False, None, ())
+    with Ground(folder, plain.declare(), latency_s=0.0) as ground:
+        _finish(ground)
+        assert [code for code, _ in ground.ended] == [0], ground.ended
+        return ground.read_results()
+
+
+def run(round_: Round, folder: Path, services: Services, reference: dict[Cell, Result]) -> Outcome:
+    """Run a round and check it."""
+    declared = round_.declare()
+    wanted = _select(reference, round_)
+    cost_usd = sum(result[4] for result in wanted.values())
+    if round_.budget_share:
+        declared["budgets"] = {"experiment": {"usd": round(cost_usd * round_.budget_share, 6)}}
+    ground = Ground(
+        folder,
+        declared,
+        processes=round_.processes,
+        postgres=services.postgres if round_.database == "postgres" else None,
+        prefect=services.prefect if round_.is_distributed else None,
+    )
+    outcome = Outcome()
+    with ground:
+        try:
+            _strike(round_, ground, outcome)
+            _finish(ground)
+        except TimeoutError as error:
+            outcome.violations.append(str(error))
+            return outcome
+        outcome.calls = ground.asked.total()
+        outcome.violations += _check(round_, ground, wanted, outcome)
+    return outcome
+
+
+def shrink(round_: Round, fails: Callable[["Round"], bool]) -> Round:
+    """Return the round with the fewest faults that still fails, by leaving out one at a time."""
+    for number in reversed(range(len(round_.faults))):
+        fewer = replace(round_, faults=round_.faults[:number] + round_.faults[number + 1 :])
+        if fails(fewer):
+            round_ = fewer
+    return round_
+
+
+def _select(reference: dict[Cell, Result], round_: Round) -> dict[Cell, Result]:
+    chosen = [instance.instance_id for instance in load("bundled")][: round_.instances]
+    return {
+        cell: result
+        for cell, result in reference.items()
+        if cell[0] in round_.arms and cell[1] in chosen
+    }
+
+
+def _strike(round_: Round, ground: Ground, outcome: Outcome) -> None:
+    chance = random.Random(f"{round_.seed} strikes")
+    faults = list_faults(
+        place=round_.place, database=round_.database, is_distributed=round_.is_distributed
+    )
+    for name in round_.faults:
+        if not _wait_for_calls(ground, 1):
+            return
+        if not _wait_for_calls(ground, chance.randint(0, 3)):
+            return
+        time.sleep(chance.uniform(0, 0.4))
+        if ground.collect() or not ground.commands:
+            continue
+        outcome.allowed += faults[name](ground, chance)
+        outcome.struck.append(name)
+        since = time.monotonic()
+        if not _wait_for_calls(ground, 1):
+            return
+        outcome.recoveries_s.setdefault(name, []).append(time.monotonic() - since)
+
+
+def _wait_for_calls(ground: Ground, calls: int) -> bool:
+    """Wait for charged calls, and keep commands running. Return False if the experiment ended."""
+    before, deadline = ground.asked.total(), time.monotonic() + PATIENCE_S
+    while ground.asked.total() < before + calls:
+        if ground.collect():
+            return False
+        ground.start()
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no call within {PATIENCE_S:.0f} s")
+        time.sleep(0.02)
+    return True
+
+
+def _finish(ground: Ground) -> None:
+    """Run commands until one has finished, and wait for the others."""
+    ground.clock_s = 0
+    deadline = time.monotonic() + 2 * PATIENCE_S
+    while not ground.collect():
+        ground.start()
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no end within {2 * PATIENCE_S:.0f} s")
+        time.sleep(0.05)
+    while ground.commands:
+        if time.monotonic() > deadline:
+            raise TimeoutError("a command goes on after another has finished the experiment")
+        ground.collect()
+        time.sleep(0.05)
+
+
+def _check(
+    round_: Round, ground: Ground, wanted: dict[Cell, Result], outcome: Outcome
+) -> list[str]:
+    """Return what is wrong, a line each."""
+    found = []
+    journal = ground.open_journal()
+    accounts = [journal.account(one.attempt_id) for one in journal.find("")]
+    billed_usd = sum(account.billed_usd or 0.0 for account in accounts)
+    billed, asked = sum(account.calls_billed for account in accounts), ground.asked
+    results = ground.read_results()
+    if round_.budget_share:
+        budget_usd = sum(result[4] for result in wanted.values()) * round_.budget_share
+        if ground.model.charged_usd > budget_usd + 1e-6:
+            found.append(f"charged ${ground.model.charged_usd:.6f} of ${budget_usd:.6f}")
+        wanted = {cell: wanted[cell] for cell, r in results.items() if r[0] != "budget_stop"}
+        results = {cell: result for cell, result in results.items() if cell in wanted}
+    elif results.keys() != wanted.keys():
+        found.append(f"cells {sorted(results)} instead of {sorted(wanted)}")
+    for cell in sorted(results.keys() & wanted.keys()):
+        if _round(results[cell]) != _round(wanted[cell]):
+            found.append(f"{cell} has {results[cell]}, and without faults {wanted[cell]}")
+    if not round_.budget_share:
+        needed = sum((Counter({c[0]: r[1]}) for c, r in wanted.items()), Counter())
+        outcome.repeated = asked.total() - needed.total()
+        if any(asked[arm] < needed[arm] for arm in needed):
+            found.append(f"charged calls {dict(asked)}, fewer than {dict(needed)}")
+        if outcome.repeated > outcome.allowed:
+            found.append(f"{outcome.repeated} calls were repeated; {outcome.allowed} are allowed")
+    if billed < asked.total():
+        found.append(f"the ledger has {billed} calls, and the server charged {asked.total()}")
+    if ground.model.charged_usd > billed_usd + 1e-6:
+        found.append(f"the ledger has ${billed_usd:.6f} of ${ground.model.charged_usd:.6f}")
+    found += ground.list_leftovers()
+    found += [
+        f"an error of exit code {code} is not one line: {output[-300:]}"
+        for code, output in ground.ended
+        if "Traceback" in output or (code not in (0, 130, 143) and not _GOOD_ERROR.search(output))
+    ]
+    return found
+
+
+def _round(result: Result) -> Result:
+    return tuple(round(value, 9) if isinstance(value, float) else value for value in result)
