@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --durations=40
 
 .DEFAULT_GOAL := help
-.PHONY: help demo notebooks figures picture test test-unit coverage test-all check bench lock format
+.PHONY: help demo notebooks figures picture test test-unit coverage test-all fire check bench lock format
 
 help:  ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ test: .venv/ready  ## Every feature; without Docker, tests that need it are skip
 
 test-all: .venv/ready  ## Every test: also each crash point and the long simulations
 	$(PYTEST) -n 3 $(ARGS) tests
+
+fire: .venv/ready  ## Random experiments under random faults, counted from outside; continues
+	$(BIN)/python -m tests.fire $(ARGS)
 
 check: .venv/ready  ## Formatter, linter, types and import contracts
 	$(BIN)/ruff format --check .

@@ -16,7 +16,7 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import PrefectServer
 
 ARMS = ("mini", "mini_retry", "loop", "durable")
-INSTANCES = 3
+INSTANCES = 4
 CONCURRENCY = 3
 PATIENCE_S = 240.0
 """Without a call or an end for this long, a round is stuck."""
@@ -61,7 +61,7 @@ class Round:
         return cls(
             seed,
             arms=tuple(chance.sample(ARMS, chance.randint(1, 2))),
-            instances=chance.randint(1, INSTANCES),
+            instances=chance.randint(2, INSTANCES),
             processes=1 if is_distributed else chance.choice([1, 1, 2, 3]),
             place=place,
             database=database,

@@ -1,4 +1,4 @@
-"""Experiments whose programs or database are interrupted: their arms and their results."""
+"""Experiments whose programs or database are interrupted, and how soon their cells continue."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -7,9 +7,7 @@ from typing import Any
 
 from agent.journal import Journal
 from agent.timings import timings
-from flows.storage.lake import Lake
 from tests.operation.running import wait_until
-from tests.servers.prefect_server import PrefectServer
 from tests.timing import slowdown
 
 SKILLS = ["0.2", "0.5", "0.8", "1.0"]
@@ -32,27 +30,6 @@ def arms(api_base: str, skills: Sequence[str] = SKILLS) -> list[dict[str, Any]]:
         }
         for skill in skills
     ]
-
-
-def results(
-    server: PrefectServer, name: str, skills: Sequence[str] = SKILLS
-) -> dict[tuple[str, str], tuple[Any, ...]]:
-    """Return outcome, calls, tokens, cost and verdict by arm and instance."""
-    lake = Lake.existing(server.folder / "lake")
-    verdicts = {row["attempt_id"]: row["outcome"] for row in lake.rows("evaluations", name)}
-    return {
-        (arm, row["instance_id"]): (
-            row["outcome"],
-            row["model_calls"],
-            row["input_tokens"],
-            row["output_tokens"],
-            round(row["cost_usd"], 9),
-            verdicts[row["attempt_id"]],
-        )
-        for arm in (f"skill-{skill}" for skill in skills)
-        for unit in lake.units("attempts", "*", name, arm)
-        for row in lake.read("attempts", name, arm, unit)
-    }
 
 
 def expect_continuation(journal: Journal, lost: Mapping[str, str], lost_at: datetime) -> None:
