@@ -2,6 +2,9 @@
 
 state      the execution-state graph
 attempt    the graph of a recorded attempt
+quoting    results that a request quotes
+scopes     what scopes may know of each other
+trees      writers of work trees and files
 drawing    a graph as text
 """
 

@@ -2,12 +2,16 @@
 
 import json
 import posixpath
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.graph.quoting import Quotations
+from agent.graph.scopes import Scopes
 from agent.graph.state import ExecutionStateGraph
-from agent.journal import RecordedStep
+from agent.graph.trees import WorkTrees
+from agent.journal import RecordedStep, TreeRef
 
 
 def graph_of(
@@ -15,13 +19,15 @@ def graph_of(
 ) -> ExecutionStateGraph:
     """Return the graph of an attempt's steps, by scope and number.
 
-    A step reads the conversation of its scope (`talk:`), the conversation of the scope around it if
-    it is the first step, and the conversations inside it that ended before it. Work in the
-    workspace reads the work tree (`tree:`) and the files that it reported or named (`file:`); a
-    call reads its `model:` and `prompt:`. In a folder, which ends in a slash, it reads every file.
+    A step reads what was said in its scope (`talk:`). The scopes inside a conversation start from
+    it, and its next step reads the last step of each. Of any other scope, a step reads what its
+    request quotes: a prompt holds what an arm passed on. Work in the workspace reads the work tree
+    (`tree:`) and the files that it reported or named (`file:`), as its branch has them; a call
+    reads its `model:` and `prompt:`. In a folder, which ends in a slash, it reads every file.
     """
-    flows = _Flows(ExecutionStateGraph())
-    for step in sorted(steps, key=lambda step: step.ordinal):
+    ordered = sorted(steps, key=lambda step: step.ordinal)
+    flows = _Flows(ExecutionStateGraph(), Scopes(ordered))
+    for step in ordered:
         flows.add(step, label(step))
     return flows.graph
 
@@ -31,68 +37,89 @@ def role_of(step: RecordedStep) -> str | None:
     return str(_request(step).get("role", "")) if step.kind == "model" else None
 
 
+Sources = dict[str, set[str]]
+"""By step that is used, the names of what it left."""
+
+
 @dataclass
 class _Flows:
     """The graph so far, and the last writer of everything in it."""
 
     graph: ExecutionStateGraph
-    writers: dict[str, str] = field(default_factory=dict)
-    ended: dict[str, list[str]] = field(default_factory=dict)
-    """By scope, the scopes inside it whose last step no step of the scope has read."""
+    scopes: Scopes
+    scope_of: dict[str, str] = field(default_factory=dict)
+    last: dict[str, str] = field(default_factory=dict)
+    """By scope, its last step."""
+    unread: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """By conversation, the scopes inside it whose last step no step of it has read."""
+    trees: WorkTrees = field(default_factory=WorkTrees)
+    quotations: Quotations = field(default_factory=Quotations)
 
     def add(self, step: RecordedStep, label: str) -> None:
-        place = step.place
-        reads, writes = self._reads(step), [f"talk:{step.scope}"]
-        if step.tree is not None:
-            writes.append(f"tree:{step.tree.tree}")
-        writes += [f"file:{path}" for path in _get_reported_paths(step, "changed")]
+        place, request, role = step.place, _request(step), role_of(step)
+        sources: Sources = defaultdict(set)
+        self._find_talk(step, request, sources)
+        reads = [f"model:{role}", f"prompt:{role}"] if role is not None else []
+        writes = [f"talk:{step.scope}"]
+        if role is None:
+            reads += self._find_work(step, request, sources)
+            writes += self._write(step)
         is_cut_off = step.result is not None and step.result.startswith(b'{"cut_off"')
         self.graph.add_step(
             place,
-            reads=reads,
+            reads={f"talk:{step.scope}", *reads, *(set().union(*sources.values()))},
             writes=writes,
             state="pending" if step.result is None else "failed" if is_cut_off else "executed",
             label=label,
             cost_usd=step.cost_usd if step.kind == "model" else 0.0,
             duration_s=step.duration_s or 0.0,
         )
-        sources: dict[str, set[str]] = {}
-        for name in (name for read in reads for name in self._find_writes(read)):
-            sources.setdefault(self.writers[name], set()).add(name)
         for source, names in sources.items():
             self.graph.add_edge(source, place, names)
-        self.writers |= dict.fromkeys(writes, place)
-        scope = step.scope
-        while scope:
-            outer = scope.rpartition("/")[0]
-            inside = self.ended.setdefault(outer, [])
-            if scope not in inside:
-                inside.append(scope)
-            scope = outer
+        self.scope_of[place] = step.scope
+        self.quotations.add(place, _result(step), echoes=None if role is not None else request)
 
-    def _reads(self, step: RecordedStep) -> list[str]:
-        talk = f"talk:{step.scope}"
-        reads = [talk, *(f"talk:{scope}" for scope in self.ended.pop(step.scope, ()))]
-        if talk not in self.writers and step.scope:
-            outer = step.scope.rpartition("/")[0]
-            while outer and f"talk:{outer}" not in self.writers:
-                outer = outer.rpartition("/")[0]
-            reads.append(f"talk:{outer}")
-        role = role_of(step)
-        if role is not None:
-            return [*reads, f"model:{role}", f"prompt:{role}"]
-        began_at = step.inputs.began_at
-        if began_at is not None:
-            reads.append(f"tree:{began_at.tree}")
-        paths = _get_reported_paths(step, "read") or _get_argument_paths(step)
-        return reads + [f"file:{path}" for path in paths]
+    def _find_talk(self, step: RecordedStep, request: dict[str, Any], sources: Sources) -> None:
+        scope, around = step.scope, self.scopes.find_conversation(step.scope)
+        scopes = [scope, *self.unread.pop(scope, ())]
+        if scope not in self.last and around is not None:
+            scopes.append(around)
+        found = {self.last[other] for other in scopes if other in self.last}
+        found |= self.quotations.find_sources(
+            request, lambda source: self.scopes.can_pass(self.scope_of[source], step)
+        )
+        for source in found:
+            if self.scope_of[source] != scope or source == self.last.get(scope):
+                sources[source].add(f"talk:{self.scope_of[source]}")
+        self.last[scope] = step.place
+        if around is not None and scope not in self.unread[around]:
+            self.unread[around].append(scope)
 
-    def _find_writes(self, read: str) -> list[str]:
-        """Return the written names that a read includes."""
-        if not (read.startswith("file:") and read.endswith("/")):
-            return [read] if read in self.writers else []
-        inside = "file:" if read == "file:./" else read
-        return [name for name in self.writers if name.startswith(inside)]
+    def _find_work(
+        self, step: RecordedStep, request: dict[str, Any], sources: Sources
+    ) -> list[str]:
+        """Add the writers of what a step in a workspace reads. Return the names of all it reads."""
+        branch, began_at = step.bench or "", step.inputs.began_at
+        trees = [] if began_at is None else [began_at.tree]
+        if request.get("action") == "take":
+            trees.append(TreeRef.parse(request["tree"]).tree)
+        for tree in trees:
+            if writer := self.trees.find_writer(branch, tree):
+                sources[writer].add(f"tree:{tree}")
+        paths = _get_reported_paths(step, "read") or _get_argument_paths(request)
+        for path in self.trees.find_files(branch, trees[0] if trees else "", paths):
+            sources[self.trees.get_writer(branch, path)].add(f"file:{path}")
+        if len(trees) > 1:
+            self.trees.take(branch, trees[1])
+        return [*(f"tree:{tree}" for tree in trees), *(f"file:{path}" for path in paths)]
+
+    def _write(self, step: RecordedStep) -> list[str]:
+        """Record what a step in a workspace wrote. Return the names."""
+        paths = _get_reported_paths(step, "changed")
+        tree = None if step.tree is None else step.tree.tree
+        self.trees.write(step.bench or "", step.place, tree, paths)
+        names = [f"file:{path}" for path in paths]
+        return names if tree is None else [f"tree:{tree}", *names]
 
 
 def _request(step: RecordedStep) -> dict[str, Any]:
@@ -100,9 +127,23 @@ def _request(step: RecordedStep) -> dict[str, Any]:
     return request
 
 
-def _get_argument_paths(step: RecordedStep) -> Sequence[str]:
+def _result(step: RecordedStep) -> Any:
+    """Return what a later request can quote of a result."""
+    if step.result is None:
+        return None
+    result = json.loads(step.result.decode("utf-8", "surrogatepass"))
+    if step.kind != "model":
+        content = result.get("output", result.get("content"))
+        # The command that ran is no news of the step.
+        is_object = isinstance(content, dict)
+        return {**content, "command": None} if is_object else content
+    message = result.get("message") or {}
+    calls = message.get("tool_calls") or ()
+    return [message.get("content"), *(call["function"]["arguments"] for call in calls)]
+
+
+def _get_argument_paths(request: dict[str, Any]) -> Sequence[str]:
     """Return the paths in the arguments of a tool."""
-    request = _request(step)
     arguments = request.get("arguments", request)
     if isinstance(arguments, str):
         try:

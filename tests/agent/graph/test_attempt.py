@@ -19,6 +19,7 @@ def step(
     *,
     at: TreeRef = BASE,
     tree: TreeRef | None = None,
+    bench: str | None = None,
 ) -> RecordedStep:
     scope, _, seq = place.rpartition("/")
     kind = "model" if "role" in request else "action"
@@ -34,6 +35,7 @@ def step(
         1.0,
         tree,
         ordinal,
+        bench=bench,
         inputs=Inputs(at, "i"),
     )
 
@@ -105,3 +107,63 @@ def test_files_are_those_that_tools_reported() -> None:
         "all/0": {"file:src/a.py", "file:b.py"},
         "old/0": {"file:b.py"},
     }
+
+
+def call(ordinal: int, place: str, prompt: str, answer: str) -> RecordedStep:
+    """Return a model call that answers with a tool."""
+    asked = {"role": "r", "messages": [{"role": "user", "content": prompt}]}
+    function = {"name": "answer", "arguments": json.dumps({"summary": answer})}
+    message = {"role": "assistant", "content": None, "tool_calls": [{"function": function}]}
+    return step(ordinal, place, asked, {"message": message})
+
+
+def list_edges(*steps: RecordedStep) -> set[tuple[str, str]]:
+    return {(source, target) for source, target, _ in graph_of(steps).edges}
+
+
+def test_a_prompt_uses_the_answers_that_it_quotes() -> None:
+    """An answer is used where it is quoted, in whatever scope; the task is nobody's answer."""
+    task = "The index must be sorted by name"
+    found = "Sorting happens in one place only"
+    edges = list_edges(
+        call(1, "explore/0", task, f"{task}. {found}"),
+        call(2, "ask/0", task, "Nobody wants to know about it"),
+        call(3, "plan/0", f"## task\n{task}\n## findings\n- {found}", "Sort by name"),
+        call(4, "build/0", f"## task\n{task}\n- title: Sort by name", "done"),
+    )
+    assert edges == {("explore/0", "plan/0"), ("plan/0", "build/0")}
+
+
+def test_isolated_branches_share_nothing() -> None:
+    """Neither files, trees nor words pass from one candidate to another, ended or not."""
+    change, told = tool("edit", path="a.py"), "The function now returns the list"
+    work = [
+        item
+        for number, name in enumerate(("c-0", "c-1"))
+        for item in (
+            call(10 * number + 1, f"{name}/0", "Return the list", told),
+            step(
+                10 * number + 2,
+                f"{name}/1",
+                change,
+                {"content": {"changed": ["a.py"], "output": told}},
+                tree=EDITED,
+                bench=name,
+            ),
+            step(
+                10 * number + 3,
+                f"{name}/2",
+                tool("read", path="a.py"),
+                {"content": {}},
+                at=EDITED,
+                bench=name,
+            ),
+            call(10 * number + 4, f"{name}/3", told, told),
+        )
+    ]
+    take = {"action": "take", "tree": str(EDITED)}
+    chosen = step(30, "0", take, {"content": None}, tree=EDITED, bench="")
+    after = step(31, "1", tool("read", path="a.py"), {"content": {}}, at=EDITED, bench="")
+    edges = list_edges(*work, chosen, after)
+    assert not {(one, other) for one, other in edges if {one[:3], other[:3]} == {"c-0", "c-1"}}
+    assert {("c-1/1", "0"), ("0", "1"), ("c-1/1", "1")} <= edges
