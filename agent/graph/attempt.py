@@ -38,7 +38,7 @@ def role_of(step: RecordedStep) -> str | None:
 
 
 Sources = dict[str, set[str]]
-"""By step that is used, the names of what it left."""
+"""By step that is used, the names of the things that it left."""
 
 
 @dataclass
@@ -98,7 +98,7 @@ class _Flows:
     def _find_work(
         self, step: RecordedStep, request: dict[str, Any], sources: Sources
     ) -> list[str]:
-        """Add the writers of what a step in a workspace reads. Return the names of all it reads."""
+        """Add the writers of all that a step in a workspace reads. Return the names of that."""
         branch, began_at = step.bench or "", step.inputs.began_at
         trees = [] if began_at is None else [began_at.tree]
         if request.get("action") == "take":
@@ -134,7 +134,7 @@ def _result(step: RecordedStep) -> Any:
     result = json.loads(step.result.decode("utf-8", "surrogatepass"))
     if step.kind != "model":
         content = result.get("output", result.get("content"))
-        # The command that ran is no news of the step.
+        # The command that ran is not news.
         is_object = isinstance(content, dict)
         return {**content, "command": None} if is_object else content
     message = result.get("message") or {}

@@ -1,4 +1,4 @@
-"""Which earlier results a text quotes: both have the same words in a row."""
+"""Quotations of earlier results in a text: both have the same words in a row."""
 
 import json
 import re
@@ -25,14 +25,14 @@ class Quotations:
     def __init__(self) -> None:
         self._sources: dict[Run, list[str]] = {}
         self._given: set[Run] = set()
-        """Words that a request had before any result, such as those of the task."""
+        """Words that a request had before any result, such as the words of the task."""
         self._lengths = {WORDS}
 
     def find_sources(self, request: Any, may_know: Callable[[str], bool]) -> set[str]:
-        """Return the steps that a request in JSON quotes, of those that it `may_know`.
+        """Return the steps that a request in JSON quotes, among the steps that it `may_know`.
 
-        Words that several steps left are quoted from one that the request quotes anyway, or from
-        the last of them, which has them from the others or from the same file.
+        Words that several steps left are quoted from a step that the request quotes anyway, or else
+        from the last step, which has them from an earlier one or from the same file.
         """
         found: set[str] = set()
         ambiguous: list[list[str]] = []
@@ -79,7 +79,7 @@ def _split(text: str) -> list[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in a JSON value, also in one that is written as a text, as arguments are."""
+    """Yield the texts in a JSON value, also in JSON that is written as a text, as arguments are."""
     if isinstance(value, str) and value[:1] in ("{", "["):
         with suppress(ValueError):
             value = json.loads(value)

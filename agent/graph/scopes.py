@@ -1,4 +1,4 @@
-"""Which scopes of an attempt may know of each other."""
+"""Scopes of an attempt that may know of each other."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ class Scopes:
     def can_pass(self, source: str, step: RecordedStep) -> bool:
         """Return True if something left in the scope `source` can be in the request of a step.
 
-        It was left in a scope around that of the step or inside it, or in one beside it that had
+        It was left in a scope around or inside the scope of the step, or in a neighbour that had
         ended, but not in another branch from the same tree.
         """
         inner = list_around(source)

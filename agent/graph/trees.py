@@ -1,4 +1,4 @@
-"""Which step wrote a work tree and its files, as each branch has them."""
+"""The writers of work trees and their files, as each branch has them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
