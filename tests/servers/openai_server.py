@@ -18,6 +18,7 @@ import itertools
 import json
 import re
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -167,6 +168,14 @@ def by_turn(replies: Sequence[Reply]) -> Script:
     return script
 
 
+class _Quiet(ThreadingHTTPServer):
+    """A server that says nothing of clients that have closed their connections."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
 class OpenAIServer:
     """A server for `POST /v1/chat/completions` that runs during the `with` block."""
 
@@ -190,7 +199,7 @@ class OpenAIServer:
         self.began: list[float] = []
         """Arrival time of each request, by the monotonic clock."""
         self._keep_requests = keep_requests
-        self._http = ThreadingHTTPServer((host, port), _handler(self))
+        self._http = _Quiet((host, port), _handler(self))
         self._http.daemon_threads = True
 
     @property
