@@ -42,6 +42,10 @@ from agent.workspaces import CommandResult, Mount, Workspace
 T = TypeVar("T")
 
 
+async def _agree() -> bool:
+    return True
+
+
 class Session(StepScope):
     """One scope of an attempt. The first scope is the attempt's main line.
 
@@ -180,6 +184,20 @@ class Session(StepScope):
         if role not in models and "" not in models:
             raise ValueError("this arm needs a model, and the experiment gives it none")
         return models[role if role in models else ""]
+
+    async def is_patched(self, change: str) -> bool:
+        """Return False if an earlier run went on from here in this scope by older code.
+
+        An arm asks before code that differs from the last release, once per scope and change, and
+        runs the older code if it is False. So attempts in flight continue after an upgrade.
+        """
+        place = (self._inside(f"patch-{change}"), 0)
+        if place not in self.attempt.recorded and self.attempt.has_more(self.name):
+            return False
+        request = {"change": change}
+        return await self.scope(f"patch-{change}").event(
+            "patch", request, _agree, bool, depends_on={}
+        )
 
     async def find_window(self, role: str = "") -> int | None:
         """Return the context window of a role's model in tokens, or None if it is unknown.

@@ -118,6 +118,17 @@ class AttemptState:
             if step.request.get("event") == name and isinstance(step.result, ActionResult)
         ]
 
+    def has_more(self, scope: str) -> bool:
+        """Return True if earlier runs have made steps in a scope that this one has not reached."""
+        made = {(step.scope, step.seq) for step in self.steps}
+        inside = f"{scope}/" if scope else ""
+        return any(
+            step.result is not None
+            and key not in made
+            and (key[0] == scope or key[0].startswith(inside))
+            for key, step in self.recorded.items()
+        )
+
     def deadlines(self, scope: str, what: str, limit_s: float | None) -> list[Deadline]:
         """Return the deadline of a scope, shown as `what`; empty without a limit.
 

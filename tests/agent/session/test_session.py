@@ -225,3 +225,29 @@ async def test_a_conversation_that_began_without_a_window_goes_on_without(runs: 
         await session.call(ASK)
     async with runs.session(Asking(8192)) as session:
         assert await session.find_window() is None
+
+
+async def test_an_attempt_in_flight_moves_to_new_code(runs: Runs) -> None:
+    """Where an attempt has gone on by old code, it stays with it. Further on, it takes the new
+    code and stays with it, in each scope by itself."""
+
+    async def old(session: Session) -> list[str]:
+        await session.call(ASK)
+        part = session.scope("part")
+        await part.run("echo old-1 >> file.txt", timeout_s=10)
+        return []
+
+    async def new(session: Session) -> list[bool]:
+        await session.call(ASK)
+        first = await session.is_patched("first")
+        part = session.scope("part")
+        await part.run(f"echo {'new' if first else 'old'}-1 >> file.txt", timeout_s=10)
+        return [first, await part.is_patched("second"), await session.is_patched("third")]
+
+    async with runs.session() as session:
+        await old(session)
+    for _ in range(2):
+        async with runs.session() as session:
+            assert await new(session) == [False, True, True]
+            assert await session.act("read", {}, text, str) == "base\nold-1\n"
+    assert len([step for step in session.steps if not step.replayed]) == 0
