@@ -5,6 +5,7 @@ from datetime import datetime
 from eval.repositories import RepositorySource
 from flows.display.errors import UsageError
 from flows.jobs.forges import kinds
+from flows.jobs.forges.gitlab import find_path
 from flows.jobs.forges.protocol import Forge
 from flows.jobs.request import TOKEN, access_to, api_of, kind_of
 
@@ -21,7 +22,7 @@ def read_issue(source: RepositorySource) -> tuple[str, str]:
     """Return the title and the text of the issue that a source names.
 
     Raises:
-        DatasetError: there is no such issue, or the token cannot read it.
+        DatasetError: the issue does not exist, or the token cannot read it.
         InfrastructureError: the forge does not answer.
     """
     assert source.issue is not None
@@ -87,8 +88,12 @@ def number_of(pull_request: str) -> int:
     return int(pull_request.rstrip("/").rpartition("/")[2])
 
 
+def find_page(source: RepositorySource) -> str:
+    """Return the address of a repository's page, however it is fetched."""
+    return f"{source.web}/{find_path(source)}"
+
+
 def is_pull_of(source: RepositorySource, pull_request: str | None, number: int = 0) -> bool:
     """Return True for the address of a pull request of a repository, with this number if any."""
-    path = source.address.removesuffix(".git")
-    is_there = (pull_request or "").startswith(f"{path}/")
+    is_there = (pull_request or "").lower().startswith(f"{find_page(source)}/".lower())
     return is_there and (not number or number_of(pull_request or "") == number)

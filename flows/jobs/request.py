@@ -144,8 +144,8 @@ def api_of(source: RepositorySource) -> str:
 def access_to(source: RepositorySource) -> Access:
     """Return the access to a repository.
 
-    The token is for the forge of the environment only. The usual variable of a public forge is for
-    that one, too.
+    The token is for the forge of the environment only. The usual variable of a public forge is
+    also for that forge.
     """
     is_ours = source.web == forge()
     if is_ours and (token := _token.get() or os.environ.get(TOKEN, "")):

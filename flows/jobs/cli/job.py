@@ -242,6 +242,13 @@ def serve(
     budget: Annotated[
         float | None, typer.Option(help="US dollars of a job that names no budget")
     ] = None,
+    watch: Annotated[
+        list[str] | None,
+        typer.Option(help="repository whose labels, mentions and CI are read each minute"),
+    ] = None,
+    repairs: Annotated[
+        int, typer.Option(min=0, help="how often failures of CI go back to a job")
+    ] = 2,
     lake: LakeOption = None,
 ) -> None:
     """Serve jobs and pipelines over HTTP, with pages to submit and to follow them. Ctrl-C ends it.
@@ -256,7 +263,17 @@ def serve(
     defaults = {name: value for name, value in known.items() if value is not None}
     say(f"serving http://{host}:{port}; stop with Ctrl-C")
     with suppress(KeyboardInterrupt):
-        asyncio.run(app.serve(host, port, lake, writes_per_minute=rate, defaults=defaults))
+        asyncio.run(
+            app.serve(
+                host,
+                port,
+                lake,
+                writes_per_minute=rate,
+                defaults=defaults,
+                watch=watch or [],
+                repairs=repairs,
+            )
+        )
 
 
 def find_arms(

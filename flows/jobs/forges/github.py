@@ -220,17 +220,17 @@ def read_delivery(kind: str, payload: dict[str, Any]) -> Event | None:
     item = payload.get("issue") or payload.get("pull_request")
     if not item:
         return None
-    is_pull = bool(
-        payload.get("pull_request") or item.get("pull_request") or payload.get("is_pull")
-    )
+    is_pull = "pull_request" in payload or item.get("pull_request") is not None
+    is_pull |= bool(payload.get("is_pull"))
     said = payload.get("comment") or payload.get("review") or item
-    at = said.get("submitted_at") or said.get("created_at") or item["updated_at"]
+    changed = item.get("updated_at")
+    at = said.get("submitted_at") or said.get("created_at") or changed
     text: str | None = ""
     match payload.get("action"):
         case "labeled" if payload["label"]["name"] == LABEL:
-            at = item["updated_at"]
+            at = changed
         case "label_updated" if any(each["name"] == LABEL for each in item.get("labels") or []):
-            at = item["updated_at"]
+            at = changed
         case "created" | "submitted" | "reviewed":
             text = find_mention(said.get("body") or said.get("content"))
         case "opened" if not is_pull:

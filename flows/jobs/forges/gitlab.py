@@ -191,7 +191,7 @@ def read_delivery(payload: dict[str, Any]) -> Event | None:
     if kind == "note":
         item = payload.get("issue") or payload.get("merge_request")
         text = find_mention(what["note"]) if what.get("action", "create") == "create" else None
-        is_pull, at = "merge_request" in payload, what["created_at"]
+        is_pull, at = "merge_request" in payload, what.get("created_at")
     else:
         item, is_pull, at = what, kind == "merge_request", what.get("updated_at")
         is_set = kind in ("issue", "merge_request") and _has_new_label(payload)

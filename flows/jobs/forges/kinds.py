@@ -1,4 +1,4 @@
-"""Which forge is at an address, and how it is reached."""
+"""The kind of the forge at an address, and its API."""
 
 from functools import cache
 from typing import Literal

@@ -1,8 +1,8 @@
-"""What jobs need of a forge, and the values that it answers with."""
+"""The protocol of forges, and the values of their answers."""
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal, Protocol
 
 LABEL = "durabench"
@@ -22,7 +22,7 @@ class TextLimits:
     title: int
     body: int
     draft: str = ""
-    """What a title starts with to make its pull request a draft; '' where a field says so."""
+    """The start of a title that makes its pull request a draft; '' where a field says so."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class FailedCheck:
 
 @dataclass(frozen=True)
 class CommitChecks:
-    """What CI says about a commit."""
+    """The state of CI for a commit."""
 
     is_pending: bool
     failed: tuple[FailedCheck, ...]
@@ -66,14 +66,14 @@ class CommitChecks:
 
 @dataclass(frozen=True)
 class Event:
-    """What somebody did that may start or continue a job; or a change of CI, with its commit."""
+    """An act of a person that may start or continue a job; or a change of CI, with its commit."""
 
     at: datetime
     number: int = 0
     is_pull: bool = False
     user: str = ""
     text: str = ""
-    """What was said beside the mention; '' for a label."""
+    """The text without the mention; '' for a label."""
     commit: str = ""
 
 
@@ -116,14 +116,15 @@ class Forge(Protocol):
 
 
 def find_mention(text: str | None) -> str | None:
-    """Return what a text says beside its mention of jobs; None if it has none outside quotes."""
+    """Return a text without its mention of jobs; None if it has none outside quotes."""
     own = _QUOTED.sub("", text or "")
     return _MENTION.sub("", own).strip() if _MENTION.search(own) else None
 
 
-def read_time(text: str) -> datetime:
-    """Return a time in any of the forms of forges."""
-    return datetime.fromisoformat(text.removesuffix(" UTC") + "Z" if " UTC" in text else text)
+def read_time(text: str | None) -> datetime:
+    """Return a time in any of the forms of forges; now if there is none."""
+    at = datetime.fromisoformat(text.replace(" UTC", "Z")) if text else datetime.now(UTC)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def quote_comment(text: str, path: str | None, line: int | None) -> str:

@@ -1,8 +1,9 @@
-"""Requests to the REST API of a forge. What it refuses is an error that says what to change."""
+"""Requests to the REST API of a forge. Each refusal is an error that says what to change."""
 
 import time
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urljoin
 
 import httpx
 
@@ -14,6 +15,7 @@ _TIMEOUT_S = 30
 _TRIES = 4
 _LONGEST_WAIT_S = 60.0
 _PAGES = 10
+_REDIRECTS = 5
 _TOKEN = "DURABENCH_FORGE_TOKEN"  # noqa: S105 - the name of a variable
 
 
@@ -22,28 +24,29 @@ class Rest:
 
     def __init__(self, api: str, headers: Mapping[str, str]) -> None:
         self._api, self._headers = api, headers
+        self._origin = urljoin(api, "/")
 
     def get(self, path: str, what: str, **query: Any) -> Any:
         """Return an object. `what` names it in errors."""
-        return self.check(self.ask("GET", path, query=query), what).json()
+        return self._read(self.ask("GET", path, query=query), what)
 
     def find(self, path: str, what: str, **query: Any) -> Any | None:
         """Return an object, or None if there is none."""
         answer = self.ask("GET", path, query=query)
-        return None if answer.status_code == 404 else self.check(answer, what).json()
+        return None if answer.status_code == 404 else self._read(answer, what)
 
     def list_all(self, path: str, what: str, **query: Any) -> list[Any]:
         """Return the objects of all pages, none where the forge has no such list."""
         answer = self.ask("GET", path, query=query)
         if answer.status_code == 404:
             return []
-        found: list[Any] = list(self.check(answer, what).json() or [])
+        found: list[Any] = list(self._read(answer, what) or [])
         for _ in range(_PAGES):
             address = answer.links.get("next", {}).get("url", "")
             if not address.startswith(self._api):  # the token is for this forge only
                 break
             answer = self.ask("GET", address.removeprefix(self._api))
-            found += self.check(answer, what).json() or []
+            found += self._read(answer, what) or []
         return found
 
     def read_text(self, path: str) -> str:
@@ -53,7 +56,13 @@ class Rest:
 
     def send(self, method: str, path: str, what: str, content: Mapping[str, Any]) -> Any:
         """Create or change an object. Return it."""
-        return self.check(self.ask(method, path, content), what).json()
+        return self._read(self.ask(method, path, content), what)
+
+    def _read(self, answer: httpx.Response, what: str) -> Any:
+        try:
+            return self.check(answer, what).json()
+        except ValueError:
+            raise InfrastructureError(f"{self._api} answers no JSON to {what}") from None
 
     def ask(
         self,
@@ -67,28 +76,32 @@ class Rest:
         A forge that is busy, or that asks to wait for at most a minute, is asked again.
         """
         for left in reversed(range(_TRIES)):
-            try:
-                answer = httpx.request(
-                    method,
-                    f"{self._api}{path}",
-                    json=content,
-                    params=query or None,
-                    headers=self._headers,
-                    timeout=_TIMEOUT_S,
-                    follow_redirects=True,
-                )
-            except httpx.HTTPError as error:
-                raise InfrastructureError(
-                    f"{self._api} does not answer: {type(error).__name__}; run again to continue"
-                ) from None
+            answer = self._send(method, f"{self._api}{path}", content, query)
             wait_s = _read_wait(answer, 2.0 ** (_TRIES - 1 - left) / 2)
             if wait_s is None or not left or wait_s > _LONGEST_WAIT_S:
                 break
             time.sleep(wait_s)
         return answer
 
+    def _send(self, method: str, address: str, content: Any, query: Any) -> httpx.Response:
+        for _ in range(_REDIRECTS):
+            # Logs may be in a storage elsewhere, which gets no token.
+            headers = self._headers if address.startswith(self._origin) else {}
+            try:
+                answer = httpx.request(
+                    method, address, json=content, params=query, headers=headers, timeout=_TIMEOUT_S
+                )
+            except httpx.HTTPError as error:
+                raise InfrastructureError(
+                    f"{self._api} does not answer: {type(error).__name__}; run again to continue"
+                ) from None
+            if not answer.has_redirect_location:
+                break
+            address, query = urljoin(address, answer.headers["Location"]), None
+        return answer
+
     def check(self, answer: httpx.Response, what: str) -> httpx.Response:
-        """Return an answer that is no refusal.
+        """Return an answer that is not a refusal.
 
         Raises:
             DatasetError, UsageError: the forge refuses it.

@@ -20,9 +20,10 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.base import RequestResponseEndpoint
 
 from agent.errors import InfrastructureError, one_line
+from eval.errors import DatasetError
 from flows.display.errors import Mismatch, UsageError
 from flows.display.terminal import say
-from flows.jobs.service import feed, pages, routes, views
+from flows.jobs.service import feed, pages, routes, triggers, views
 from flows.jobs.service.board import Board
 from flows.jobs.service.feed import Feed, Service
 from flows.jobs.service.guard import Guard, Limits, Problem, is_loopback, wants_page
@@ -57,8 +58,12 @@ async def serve(
     *,
     writes_per_minute: int,
     defaults: Fields = MappingProxyType({}),
+    watch: list[str],
+    repairs: int,
 ) -> None:
     """Serve until a signal ends this process. `defaults` are fields that clients leave out.
+
+    Events of the repositories in `watch` are read at intervals. CI is repaired so many times.
 
     Raises:
         UsageError: the address is open to others and there is no token or Prefect's API wants no
@@ -73,7 +78,7 @@ async def serve(
             raise UsageError(open_api(url))
         say(f"note: {open_api(url)}")
     config = uvicorn.Config(
-        create(Lake.existing(lake), limits, defaults),
+        create(Lake.existing(lake), limits, defaults, watch, repairs),
         host=host,
         port=port,
         log_level="warning",
@@ -100,7 +105,7 @@ def _token(host: str) -> str:
     return token
 
 
-def create(lake: Lake, limits: Limits, defaults: Fields) -> FastAPI:
+def create(lake: Lake, limits: Limits, defaults: Fields, watch: list[str], repairs: int) -> FastAPI:
     """Return the application for a lake and the configured Prefect server."""
 
     @asynccontextmanager
@@ -108,16 +113,18 @@ def create(lake: Lake, limits: Limits, defaults: Fields) -> FastAPI:
         async with get_client() as client:
             board = Board(lake, client)
             steps = Feed(lake, board)
-            app.state.service = Service(lake, client, board, steps, limits, defaults)
+            service = Service(lake, client, board, steps, limits, defaults, repairs)
+            app.state.service = service
             try:
-                yield
+                async with triggers.watching(service, watch):
+                    yield
             finally:
                 await steps.close()
 
     # The pages of the documentation would load their scripts from another host.
     app = FastAPI(title="Durabench", lifespan=open_service, docs_url=None, redoc_url=None)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
-    for router in (routes.router, feed.router, pages.router):
+    for router in (routes.router, triggers.router, feed.router, pages.router):
         app.include_router(router)
     for error in (Problem, RequestValidationError, HTTPException, Exception, *_KNOWN):
         app.add_exception_handler(error, _answer)
@@ -133,7 +140,7 @@ def create(lake: Lake, limits: Limits, defaults: Fields) -> FastAPI:
     return app
 
 
-_KNOWN: tuple[type[Exception], ...] = (InfrastructureError, UsageError, ReportError)
+_KNOWN: tuple[type[Exception], ...] = (InfrastructureError, UsageError, DatasetError, ReportError)
 
 
 async def _answer(connection: Any, error: Exception) -> Any:
@@ -163,7 +170,7 @@ def _describe(error: Exception) -> tuple[int, str]:
         return 422, "; ".join(lines)
     if isinstance(error, HTTPException):
         return error.status_code, str(error.detail)
-    if isinstance(error, UsageError) and not isinstance(error, Mismatch):
+    if isinstance(error, UsageError | DatasetError) and not isinstance(error, Mismatch):
         return 422, one_line(error)
     if isinstance(error, _KNOWN):
         return 503, one_line(error)

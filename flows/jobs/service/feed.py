@@ -171,6 +171,8 @@ class Service:
     limits: Limits
     defaults: Mapping[str, Any]
     """Fields of jobs and pipelines that a client leaves out: `model` and `budget_usd`."""
+    repairs: int
+    """How often failures of CI go back to a job."""
 
 
 def service_of(connection: HTTPConnection) -> Service:

@@ -20,8 +20,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "durabench"
-OPEN_PATHS = ("/health", "/sign-in", "/style.css", "/static/")
-"""Paths that do not need a token."""
+OPEN_PATHS = ("/health", "/sign-in", "/style.css", "/static/", "/webhook")
+"""Paths that do not need a token. A webhook has a signature."""
 
 READS_PER_WRITE = 10
 """Reading requests that an address can make for each request that changes something."""
