@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PLACES = ("agent", "eval", "flows", "reports", "notebooks", "README.md", "CONTRIBUTING.md")
 SUFFIXES = frozenset({".j2", ".md", ".py", ".sh", ".sql", ".yaml"})
 
-MOST = 224
+MOST = 226
 """The largest number of phrases. Some are false alarms, such as `begin` in SQL."""
 
 PHRASES = {
