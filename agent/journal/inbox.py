@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 from sqlalchemy import Connection
 
 from agent.errors import MessageRefused
-from agent.journal import leases
+from agent.journal import bell, leases
 from agent.journal.database import Database, execute, reads, writes
 from agent.journal.types import Lease
 
@@ -83,7 +83,9 @@ class Inbox:
                 long, its id belongs to another one, or it is a decision without a request.
         """
         check_message(message)
-        return self.database.write(_send, self.attempt_id, message)
+        sent = self.database.write(_send, self.attempt_id, message)
+        bell.ring(self.attempt_id)
+        return sent
 
     @reads
     def read(self, connection: Connection, after: int = 0) -> list[InboxMessage]:

@@ -29,6 +29,7 @@ from agent.journal import (
     TreeRef,
     Wanted,
 )
+from agent.journal.bell import Bell, ring
 from agent.journal.blobs import Blobs
 from agent.session.reuse import Reuse
 from agent.session.steps import StepKind
@@ -138,6 +139,10 @@ class StepLog:
 
     async def begin_wait(self, wanted: Wanted, about: str, after: int) -> None:
         """State the reason of a wait, and the position of the last message that was read."""
+
+    def listen(self) -> Bell:
+        """Return a bell that rings when a message comes from this process."""
+        return Bell("")
 
 
 @dataclass
@@ -277,6 +282,10 @@ class JournalLog(StepLog):
         await self.flush()  # a person may decide by the effects of these steps
         inbox = self.journal.inbox(self.lease.attempt_id)
         await asyncio.to_thread(inbox.begin_wait, self.lease, wanted, about, after)
+        ring(self.lease.attempt_id)
+
+    def listen(self) -> Bell:
+        return Bell(self.lease.attempt_id)
 
     def _add(self, step: EndedStep) -> None:
         """Let a step wait for the next write."""

@@ -79,9 +79,10 @@ class Mail:
                 return await self.read(batch)
             await self._log.begin_wait(wanted, about, self._position)
             until = time.monotonic() + timings().idle_s
-            while not (batch := await self.unread()):
-                self._may_go_on()
-                if time.monotonic() >= until:
-                    raise Waiting.for_a(wanted)
-                await asyncio.sleep(timings().inbox_poll_s)
+            with self._log.listen() as bell:
+                while not (batch := await self.unread()):
+                    self._may_go_on()
+                    if time.monotonic() >= until:
+                        raise Waiting.for_a(wanted)
+                    await bell.wait(timings().inbox_poll_s)
             return await self.read(batch)

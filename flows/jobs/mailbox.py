@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import re
 import secrets
 import socket
 from collections.abc import Iterator
@@ -219,6 +220,10 @@ def describe_asks(asks: list[Asking]) -> str:
     return "; ".join(f"arm {ask.attempt.arm} waits for a person's {ask.wanted}" for ask in asks)
 
 
+_TASK = re.compile(
+    r"## task\n(?:(?P<fence>`{3,})\n)?(?P<text>.*?)\n(?:(?(fence)(?P=fence)|)\n## |\Z)", re.DOTALL
+)
+
 Speaker = Literal["person", "agent", "tool"]
 
 _TO_PERSONS = {"answer": ("text", "summary"), "ask": ("question",)}
@@ -241,7 +246,11 @@ class Remark:
 def list_remarks(steps: list[RecordedStep], messages: list[InboxMessage]) -> Iterator[Remark]:
     """Yield a conversation in order: messages, answers, questions, and results of tools."""
     read = 0
+    calls = [step for step in steps if step.kind == "model"]
+    first = min(calls, key=lambda step: step.ordinal, default=None)
     for recorded in sorted(steps, key=lambda step: step.ordinal):
+        if recorded is first and (task := _find_task(first)):
+            yield Remark("person", "task", task, first.started_at)
         if recorded.result is None:
             continue
         step = from_record(recorded)
@@ -262,6 +271,14 @@ def list_remarks(steps: list[RecordedStep], messages: list[InboxMessage]) -> Ite
             yield _show_message(
                 unread.kind, unread.text, unread.sender, unread.sent_at, is_unread=True
             )
+
+
+def _find_task(call: RecordedStep) -> str:
+    """Return the task in the first prompt of an attempt, the first words of a person."""
+    messages = json.loads(call.request)["messages"]
+    texts = (str(message["content"]) for message in messages if message["role"] == "user")
+    found = _TASK.match(next(texts, ""))
+    return found["text"].strip() if found else ""
 
 
 def _read_reply(step: Step, message: dict[str, Any]) -> Iterator[Remark]:

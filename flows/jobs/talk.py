@@ -2,7 +2,12 @@
 
 import asyncio
 import secrets
+import shutil
+import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
@@ -25,6 +30,7 @@ from flows.jobs import preparing, rows
 from flows.jobs.preparing import Prepared
 from flows.jobs.request import Request
 from flows.storage import journals
+from flows.storage.images import cache_folder
 from flows.storage.job_names import job_of
 from flows.storage.lake import Lake
 from reports.quoting import is_blank
@@ -62,17 +68,16 @@ class Talk(Form, ReadableValues):
 
     @model_validator(mode="after")
     def _is_about_one_thing(self) -> Self:
-        if (self.repo is None) == (self.instance is None):
+        if self.repo is not None and self.instance is not None:
             raise ValueError("name a repository or an instance, and not both")
-        if self.repo is not None and is_blank(self.message):
+        if self.instance is None and is_blank(self.message):
             raise ValueError("the first message is empty: say what to do")
         return self
 
     def request(self) -> Request:
         """Return the chat in a repository as a job, whose patch is published on request only."""
-        assert self.repo is not None, "it is about a repository"
         return Request(
-            source=self.repo,
+            source=self.repo or str(make_empty_repository()),
             task=self.message,
             ref=self.ref,
             arms=[self.arm],
@@ -100,6 +105,20 @@ class Talk(Form, ReadableValues):
         return declaration.parse(content, "chat")
 
 
+def make_empty_repository() -> Path:
+    """Return the repository of all chats without one, which has an empty commit."""
+    folder = cache_folder() / "empty"
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder.parent) as made:
+            who = ["-c", "user.name=durabench", "-c", "user.email=durabench@localhost"]
+            for command in (["init", "-q"], [*who, "commit", "-qm", "Empty", "--allow-empty"]):
+                subprocess.run(["git", *command], cwd=made, check=True)
+            with suppress(OSError):  # another process was faster
+                shutil.copytree(made, folder)
+    return folder
+
+
 @dataclass(frozen=True)
 class Opened:
     """The cell of an attempt, which a worker can work on."""
@@ -120,7 +139,7 @@ async def begin_chat(talk: Talk, lake: Lake) -> str:
         DatasetError, UsageError: there is no such repository or instance.
         InfrastructureError: the repository cannot be reached.
     """
-    if talk.repo is None:
+    if talk.instance is not None:
         plan = await planned(talk.experiment(), str(lake.root))
         opened = Opened(plan.cells[0], None)
     else:

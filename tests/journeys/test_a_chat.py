@@ -117,6 +117,23 @@ def test_it_is_about_a_repository(
     assert [path.name for path in repository.iterdir() if path.name != ".git"] == ["README.md"]
 
 
+@pytest.mark.journey("chat --message")
+def test_it_is_about_anything(
+    terminal: Terminal, declare: Callable[..., str], environment: str
+) -> None:
+    """It needs no repository, its history starts with the first message, and a word ends it."""
+    file = declare("Forty-two.", interactive=True)
+    where = ["-e", environment, *(["--image", BASE] if environment == "docker" else [])]
+    begun = ("chat", "--message", "What is 25 + 17?", "-x", file, *where)
+    printed = terminal.durabench(*begun, typed="bye\ny\n")
+    assert "End the chat?" in printed
+    assert "[ended] submitted (Forty-two.)" in printed
+    lines = terminal.durabench("history", attempt_id(terminal)).splitlines()
+    said = [line for line in lines if not line.endswith(":")]
+    assert said[:2] == ["What is 25 + 17?", "Forty-two."]
+    assert journal(terminal).account(attempt_id(terminal)).calls_billed == 1
+
+
 @pytest.mark.journey("run", "approve", "history", "status")
 def test_a_plan_is_approved(terminal: Terminal, declare: Callable[..., str]) -> None:
     """The run waits for a person, who has the plan revised and then approves it. The next run

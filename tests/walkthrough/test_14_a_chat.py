@@ -62,6 +62,7 @@ async def test_what_was_said_is_on_record(attempt: OneAttempt) -> None:
     await talk(attempt, model)
     said = list_remarks(attempt.journal.steps("first"), attempt.journal.inbox("first").read())
     assert [(each.name, each.text) for each in said] == [
+        ("task", TASK.statement),
         ("loop", "1"),
         ("ann", "And then?"),
         ("loop", "2"),

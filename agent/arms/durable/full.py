@@ -114,6 +114,7 @@ async def _work(state: State, session: Session) -> WorkflowStatus:
     idle = 0
     for number in range(1, state.profile.plan_turns + 1):
         state.meter.check()
+        was_stuck = debugging.is_stuck(state.errors)
         turn = await plan(state, session.scope(f"plan-{number}"))
         is_progress = turn is not None and bool(turn.context_needed)
         if turn is not None:
@@ -131,7 +132,8 @@ async def _work(state: State, session: Session) -> WorkflowStatus:
                 is_progress = _record_step(state, step)
                 state.context = await read_again(state, session.scope(f"read-again-{number}"))
         idle = 0 if is_progress else idle + 1
-        if idle == state.profile.patience:
+        is_newly_stuck = debugging.is_stuck(state.errors) and not was_stuck
+        if idle >= state.profile.patience and not is_newly_stuck:
             break
     await _submit(state, session.scope("final"))
     return "out_of_turns"

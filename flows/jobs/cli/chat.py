@@ -58,7 +58,7 @@ def chat(
     ] = False,
     lake: LakeOption = None,
 ) -> None:
-    """Talk with an agent about a repository or an instance, or continue a chat.
+    """Talk with an agent about a repository, an instance or anything else, or continue a chat.
 
     Ctrl-C ends a turn, Ctrl-D leaves the chat, and `/help` lists what else can be typed.
     """
@@ -99,7 +99,7 @@ def chat(
         "network": network,
         "arm": _find_arm(arm, experiment, model, api_base, is_instance=instance is not None),
     }
-    if repo is not None and message is None:
+    if instance is None and message is None:
         content["message"] = asyncio.run(prompt.line())
     try:
         talk = Talk.model_validate({**content, "message": content["message"] or ""})

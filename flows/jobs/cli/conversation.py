@@ -8,6 +8,7 @@ from datetime import datetime
 
 from agent.errors import Interrupted, MessageRefused
 from agent.journal import InboxMessage, MessageKind, RecordedStep
+from agent.journal.bell import Bell
 from agent.session.steps import Step, from_record
 from agent.timings import timings
 from flows.cli import console, tracing
@@ -148,6 +149,8 @@ class Chat:
             self._last_wait = state.wait.after, state.wait.since
         self._is_paused = False
         """True after a turn was ended, until the next message."""
+        self._asks_to_end = False
+        """True after a word such as `exit`, until the next line."""
         self._is_quiet = asyncio.Event()
         """Set while the attempt needs the next message to continue."""
 
@@ -194,7 +197,13 @@ class Chat:
     def _handle_line(self, line: str) -> None:
         """Send a line, or run the command that it names."""
         kind: MessageKind | None = "say"
+        asks_to_end, self._asks_to_end = self._asks_to_end, line.lower() in _WORDS_OF_ENDS
+        if self._asks_to_end:
+            show("End the chat? y ends it, and its change so far is submitted; Ctrl-D leaves it")
+            return
         try:
+            if asks_to_end and line.lower() in ("y", "yes"):
+                line = "/end"
             if line.startswith("/"):
                 kind, line = _run_command(line, self._mailbox, self._lake)
             if kind is None:
@@ -211,30 +220,34 @@ class Chat:
 
     async def _work_on(self) -> None:
         """Work on the attempt whenever it can continue, and print its messages, until it ends."""
-        while True:
-            state = self._mailbox.get_state()
-            if self._mailbox.is_elsewhere(state):
-                for step in self._load_steps():
-                    self._show_step(from_record(step))
-            if self._was_stopped():
-                self._is_paused = True
-                show("the turn has ended", "dim")
-            if state.standing == "ended":
+        with Bell(self._mailbox.attempt_id) as bell:
+            while not self._look():
+                await bell.wait(timings().inbox_poll_s)
+
+    def _look(self) -> bool:
+        """Continue the attempt if it can continue, and print its messages. Return True if it has
+        ended."""
+        state = self._mailbox.get_state()
+        if self._mailbox.is_elsewhere(state):
+            for step in self._load_steps():
+                self._show_step(from_record(step))
+        if self._was_stopped():
+            self._is_paused = True
+            show("the turn has ended", "dim")
+        if state.standing == "ended":
+            terminal.show_standing(state)
+            return True
+        if state.standing == "waiting" and state.wait is not None:
+            wait = state.wait.after, state.wait.since
+            is_new = self._last_wait != wait
+            if is_new and (state.is_asking or state.wait.about.strip() != self._streamed.strip()):
                 terminal.show_standing(state)
-                return
-            if state.standing == "waiting" and state.wait is not None:
-                wait = state.wait.after, state.wait.since
-                is_new = self._last_wait != wait
-                if is_new and (
-                    state.is_asking or state.wait.about.strip() != self._streamed.strip()
-                ):
-                    terminal.show_standing(state)
-                self._last_wait = wait
-            elif state.standing == "open" and not self._work.is_running and not self._is_paused:
-                self._work.start()
-            if state.standing == "waiting" or (self._is_paused and not self._work.is_running):
-                self._is_quiet.set()
-            await asyncio.sleep(timings().inbox_poll_s)
+            self._last_wait = wait
+        elif state.standing == "open" and not self._work.is_running and not self._is_paused:
+            self._work.start()
+        if state.standing == "waiting" or (self._is_paused and not self._work.is_running):
+            self._is_quiet.set()
+        return False
 
     def _was_stopped(self) -> bool:
         """Return True if a run has stopped. On a terminal, a failed run is tried again later."""
@@ -272,6 +285,8 @@ class Chat:
             console.step(of_step(step))
         self._shown.add(place)
 
+
+_WORDS_OF_ENDS = ("quit", "exit", "bye")
 
 _MESSAGES: dict[str, MessageKind] = {
     "/approve": "approve",

@@ -143,12 +143,14 @@ async def test_an_implementer_can_have_context_gathered(solve: Solver) -> None:
     assert solved.report["agent_verdict"] == "accepted"
 
 
-@pytest.mark.full
 async def test_a_repeated_error_is_worked_on_by_root_cause(solve: Solver) -> None:
-    """After the same error twice, planner and implementer get instructions for root causes."""
+    """After the same error twice, planner and implementer get instructions for root causes.
+
+    The default patience does not end the attempt before.
+    """
     solved = await solve(
         implementer=[[SPOIL], report()],
-        profile={"plan_turns": 3, "patience": 3, "candidates": {"low": 1}, "adjudication": False},
+        profile={"candidates": {"low": 1}, "adjudication": False},
     )
     for role in ("planner", "implementer"):
         openings = [r for r in solved.model.asked if r.role == role and r.number == 0]
