@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from flows.jobs.definition import Pipeline
+from flows.jobs.forges.kinds import VARIABLES
 from flows.jobs.request import FORGE, TOKEN, Request
 from flows.storage.images import CACHE_VARIABLE
 from tests.servers.forge import Forge
@@ -28,6 +29,8 @@ def forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Forge]:
         forge.add(NAME, FILES)
         monkeypatch.setenv(FORGE, forge.url)
         monkeypatch.setenv(TOKEN, forge.token)
+        for usual in VARIABLES.values():
+            monkeypatch.delenv(usual, raising=False)
         monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
         yield forge
 

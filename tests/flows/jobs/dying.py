@@ -12,12 +12,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from github.Requester import HTTPRequestsConnectionClass
-
 from agent.journal import Journal
 from agent.models.recorded import ScriptedModel
 from agent.workspaces import Workspace
 from eval import git
+from flows.jobs.forges.rest import Rest
 from flows.jobs.job import job
 from flows.jobs.request import Request
 from flows.storage.lake import Lake
@@ -67,9 +66,7 @@ def _put_around(points: Points, calls: Path) -> None:
     for name in WRITES_OF_ROWS:
         setattr(Lake, name, points.around(name, getattr(Lake, name)))
     git._run = points.around("git", git._run)
-    # Docker's client uses `requests` too, and its requests depend on other running tests.
-    forge = HTTPRequestsConnectionClass
-    forge.getresponse = points.around("request", forge.getresponse)  # type: ignore[method-assign]
+    Rest.ask = points.around("request", Rest.ask)  # type: ignore[method-assign]
     Workspace.run = points.around_async("run", Workspace.run)  # type: ignore[method-assign]
     complete = ScriptedModel.complete
 
