@@ -113,8 +113,9 @@ async def act(service: Service, address: str, event: Event, key: str) -> Answer:
         if event.commit:
             return await repairs.repair(service, source, event.commit)
         forge = await asyncio.to_thread(connect, source)
-        if await asyncio.to_thread(forge.read_rights, event.user) != "write":
-            return {"ignored": f"{event.user} may not write to {source.name}"}
+        # Without a name, the rights would be of the token.
+        if not event.user or await asyncio.to_thread(forge.read_rights, event.user) != "write":
+            return {"ignored": f"{event.user or 'an unknown user'} may not write to {source.name}"}
         page = find_page(source)
         item = [page.lower(), "pull" if event.is_pull else "issue", event.number]
         job_id = canonical_digest(item)[:10]
