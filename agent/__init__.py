@@ -3,4 +3,46 @@
 This package does not depend on SWE-bench, Prefect or Parquet. `agent.arms` holds the arms under
 comparison, `agent.models` the models, and `agent.workspaces` the workspaces.
 `agent.session.session` is the only connection between agent code and the outside world.
+
+Programs import the names in `__all__`, which LIBRARY.md explains. Each is loaded at its first use.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agent.cells.executor import Executor, StepRun, diagnose, generate_patch
+    from agent.errors import Retryable, ToolFailed
+    from agent.graph.names import get_reads, get_writes, infer_edges
+    from agent.graph.state import ExecutionStateGraph
+    from agent.library import AgentResult, DurableAgent
+
+_NAMES = {
+    "agent.library": ("AgentResult", "DurableAgent"),
+    "agent.errors": ("Retryable", "ToolFailed"),
+    "agent.graph.state": ("ExecutionStateGraph",),
+    "agent.graph.names": ("get_reads", "get_writes", "infer_edges"),
+    "agent.cells.executor": ("Executor", "StepRun", "diagnose", "generate_patch"),
+}
+_PLACES = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = [
+    "AgentResult",
+    "DurableAgent",
+    "ExecutionStateGraph",
+    "Executor",
+    "Retryable",
+    "StepRun",
+    "ToolFailed",
+    "diagnose",
+    "generate_patch",
+    "get_reads",
+    "get_writes",
+    "infer_edges",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'agent' has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)

@@ -36,6 +36,7 @@ OTHERS = (
     "agent/ARCHITECTURE.md",
     "agent/DURABLE.md",
     "agent/CAPABILITIES.md",
+    "agent/LIBRARY.md",
     "agent/LOCAL_MODELS.md",
     "agent/PROGRAMS.md",
     "agent/STAGED.md",

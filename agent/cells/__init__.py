@@ -4,6 +4,7 @@ notebook   the cells of one agent: run, edit, replay, and stale cells
 running    one cell as a step in the workspace
 records    what a cell did
 diagnosis  the reason of a failure, and the patch for a misspelt name or a missing import
+executor   steps of Python in this process, for programs
 offering   the tools of the model
 inside     the program that runs a cell in the workspace
 

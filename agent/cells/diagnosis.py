@@ -4,13 +4,14 @@ import ast
 import builtins
 import difflib
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from agent.cells.notebook import Notebook, NotebookCell
 
 _SHOWN_NAMES = 20
 _SIMILARITY = 0.75
 
-_MODULES = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot"}
+MODULES = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot"}
 """Modules by their usual names, as in the kernel."""
 
 _HOLDERS = {
@@ -72,21 +73,42 @@ def _of_a_name(notebook: Notebook, cell: NotebookCell, name: str, *, importable:
     if not users:
         return []
     place = users[-1]
-    statement = ""
-    if name in _HOLDERS:
-        statement = f"from {_HOLDERS[name]} import {name}"
-    elif importable:
-        statement = f"import {_MODULES[name]} as {name}" if name in _MODULES else f"import {name}"
-    if statement:
-        return [f"`{name}` is not imported.", *_patch(place, f"{statement}\n{place.code}")]
-    bound = [node.id for node in _names(place.code) if isinstance(node.ctx, ast.Store)]
-    candidates = [*notebook.before(cell.number), *dir(builtins), *bound]
-    close = difflib.get_close_matches(name, candidates, n=1, cutoff=_SIMILARITY)
-    if not close:
+    repair = find_repair(name, place.code, notebook.before(cell.number), importable=importable)
+    if repair is None:
         return []
-    writer = notebook.writer(close[0], cell)
-    problem = f"Was `{close[0]}` meant{f', which cell {writer.number} wrote' if writer else ''}?"
-    return [problem, *_patch(place, _rename(place.code, name, close[0]))]
+    writer = notebook.writer(repair.instead, cell) if repair.instead else None
+    problem = (
+        f"Was `{repair.instead}` meant{f', which cell {writer.number} wrote' if writer else ''}?"
+    )
+    return [
+        problem if repair.instead else f"`{name}` is not imported.",
+        *_patch(place, repair.code),
+    ]
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Code in which a name without a value has one."""
+
+    code: str
+    instead: str
+    """The name that was meant; '' if an import was missing."""
+
+
+def find_repair(name: str, code: str, known: Iterable[str], *, importable: bool) -> Repair | None:
+    """Return code with an import of a name, or with a known name like it, or None without either.
+
+    `importable` says whether there is a module of that name.
+    """
+    if name in _HOLDERS:
+        return Repair(f"from {_HOLDERS[name]} import {name}\n{code}", "")
+    if importable:
+        statement = f"import {MODULES[name]} as {name}" if name in MODULES else f"import {name}"
+        return Repair(f"{statement}\n{code}", "")
+    bound = [node.id for node in _names(code) if isinstance(node.ctx, ast.Store)]
+    candidates = [*known, *dir(builtins), *bound]
+    close = difflib.get_close_matches(name, candidates, n=1, cutoff=_SIMILARITY)
+    return Repair(_rename(code, name, close[0]), close[0]) if close else None
 
 
 def _names(code: str) -> list[ast.Name]:
@@ -110,7 +132,11 @@ def _rename(code: str, name: str, right: str) -> str:
 
 def _patch(cell: NotebookCell, code: str) -> list[str]:
     """Return the patch of a cell, as lines."""
-    before, after = cell.code.splitlines(), code.splitlines()
-    name = f"cell {cell.number}"
-    diff = difflib.unified_diff(before, after, name, name, n=1, lineterm="")
+    diff = list_diff(cell.code, code, f"cell {cell.number}")
     return [f"For `cell_edit` of cell {cell.number}:", "```diff", *diff, "```"]
+
+
+def list_diff(before: str, after: str, name: str) -> list[str]:
+    """Return the unified diff of a piece of code, as lines."""
+    pieces = (before.splitlines(), after.splitlines())
+    return list(difflib.unified_diff(*pieces, name, name, n=1, lineterm=""))

@@ -1,6 +1,7 @@
 """Dependencies between steps, and the steps that a change makes stale.
 
 state      the execution-state graph
+names      names that Python reads and writes, from its text
 attempt    the graph of a recorded attempt
 quoting    results that a request quotes
 scopes     what scopes may know of each other

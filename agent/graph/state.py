@@ -141,6 +141,14 @@ class ExecutionStateGraph:
                 became.append(step)
         return became
 
+    def replay_from(self, step: str) -> list[str]:
+        """Return a step and all that depend on it, in the order in which they run again.
+
+        Raises:
+            ValueError: the graph has no such step.
+        """
+        return [self.get_node(step).id, *(s for s in self._nodes if step in self.get_ancestors(s))]
+
     def to_json(self) -> str:
         """Return the graph as JSON text."""
         edges = [

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Self
 
 _BELLS: dict[str, set["Bell"]] = defaultdict(set)
-"""By attempt. Other processes hear none of it: they look at the journal from time to time."""
+"""By attempt. Other processes look at the journal from time to time instead."""
 
 
 class Bell:

@@ -1,6 +1,7 @@
 """The declaration of an experiment, as written in YAML and shown in Prefect's forms."""
 
 import json
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -319,12 +320,15 @@ def from_record(declaration: str) -> Experiment:
 
 
 def load(path: Path) -> Experiment:
-    """Read an experiment file.
+    """Read an experiment file. From then on, modules in its folder can be imported.
 
     Raises:
         UsageError: the file is invalid; the message states the problem in one line.
     """
-    return parse(mapping(path), str(path))
+    content, folder = mapping(path), str(path.absolute().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)  # at the end, so that it hides no other module
+    return parse(content, str(path))
 
 
 def mapping(path: Path) -> dict[str, Any]:

@@ -1,12 +1,14 @@
 """Experiment files: accepted content, and error messages."""
 
 import json
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent.capabilities.registry import load
 from flows.display.errors import UsageError
 from flows.experiments import declaration, plan
 from flows.experiments.declaration import Experiment
@@ -146,3 +148,17 @@ def test_isolation_is_retired() -> None:
     assert parse(isolation="none") == parse()
     recorded = {**parse().model_dump(mode="json"), "isolation": "flow_run"}
     assert declaration.from_record(json.dumps(recorded)) == parse()
+
+
+def test_a_capability_lies_in_the_folder_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its module needs neither a package nor a search path."""
+    monkeypatch.setattr("sys.path", [*sys.path])
+    own = "from agent.capabilities import Capability\nOWN = Capability('own')\n"
+    (tmp_path / "tools_of_trial.py").write_text(own)
+    options = {"capabilities": ["files", "tools_of_trial:OWN"]}
+    arm = {"name": "own", "agent": "loop", "model": "openai/anything", "options": options}
+    (tmp_path / "trial.yaml").write_text(json.dumps({"name": "trial", "arms": [arm]}))
+    declared = declaration.load(tmp_path / "trial.yaml")
+    assert load(declared.arm("own").options.capabilities)[1].name == "own"
