@@ -3,7 +3,6 @@
 import asyncio
 import uuid
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -158,6 +157,8 @@ class _Loop:
         """Start a cell whenever a slot is free, until none is left or the operator asks to stop."""
         while not self.stop.requested:
             await slots.acquire()
+            if self.failure is not None:
+                return
             try:
                 share = None if self.stop.requested else await self.queue.take()
                 if share is None:
@@ -179,8 +180,10 @@ class _Loop:
         finally:
             slots.release()
         self.outcomes[end if end != "done" else result if self.grade else "solved"] += 1
-        with suppress(JournalError):  # the cell is free when the lease of this process has lapsed
+        try:
             await self.queue.end(cell, end, result)
+        except JournalError as error:  # the next run finds the cell's result in the lake
+            self.failure = error
         if self.on_end is not None and end != "interrupted":
             await self.on_end(cell, end, result)
 

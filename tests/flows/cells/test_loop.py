@@ -58,3 +58,23 @@ async def test_cells_that_a_lost_journal_gives_no_more_end_as_infrastructure(
     assert len(Lake.existing(lake).rows("evaluations", "trial")) == 1
     await benchmark(declared, lake)
     assert len(Lake.existing(lake).rows("evaluations", "trial")) == 2
+
+
+async def test_a_journal_that_takes_no_ends_stops_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a broken disk, which can still be read. What was done is not done again."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise JournalError("the journal fails: disk I/O error", retryable=False)
+
+    lake = str(tmp_path / "lake")
+    declared = gold(select={"sample": 4}, concurrency=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(Queue, "end", fail)
+        with pytest.raises(IncompleteRun, match="infrastructure"):
+            await benchmark(declared, lake)
+    assert "disk I/O error" in capsys.readouterr().err
+    assert len(Lake.existing(lake).rows("evaluations", "trial")) < 4
+    await benchmark(declared, lake)
+    assert len(Lake.existing(lake).rows("evaluations", "trial")) == 4
