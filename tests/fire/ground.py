@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from unittest.mock import patch
 
 import docker
 import psutil
@@ -66,8 +67,9 @@ class Ground:
         self._outputs: dict[int, Path] = {}
         folder.mkdir(parents=True)
         own: dict[str, str] = {} if postgres is None else {VARIABLE: postgres.create_database()}
+        inherited = {name: text for name, text in os.environ.items() if name != VARIABLE}
         self.environment = {
-            **(prefect.environment if prefect else os.environ),
+            **(prefect.environment if prefect else inherited),
             **own,
             **as_variables(lease_s=LEASE_S),
             "DURABENCH_LAKE": str(self.lake),
@@ -154,11 +156,10 @@ class Ground:
 
     def open_journal(self) -> Journal:
         """Return the journal of the lake."""
-        if VARIABLE in self.environment:
-            os.environ[VARIABLE] = self.environment[VARIABLE]
-        else:
+        with patch.dict(os.environ):
             os.environ.pop(VARIABLE, None)
-        return open_journal(Lake.existing(self.lake))
+            os.environ |= {n: text for n, text in self.environment.items() if n == VARIABLE}
+            return open_journal(Lake.existing(self.lake))
 
     def read_results(self) -> dict[Cell, Result]:
         """Return outcome, calls, tokens, cost, patch and verdict of each cell."""

@@ -183,7 +183,8 @@ def _wait_for_calls(ground: Ground, calls: int) -> bool:
             return False
         ground.start()
         if time.monotonic() > deadline:
-            raise TimeoutError(f"no call within {PATIENCE_S:.0f} s")
+            last = ground.ended[-1][1][-300:] if ground.ended else "nothing"
+            raise TimeoutError(f"no call within {PATIENCE_S:.0f} s; the last command said: {last}")
         time.sleep(0.02)
     return True
 
