@@ -186,7 +186,7 @@ class Session(StepScope):
         return models[role if role in models else ""]
 
     async def is_patched(self, change: str) -> bool:
-        """Return False if an earlier run went on from here in this scope by older code.
+        """Return False if an earlier run continued from here in this scope with older code.
 
         An arm asks before code that differs from the last release, once per scope and change, and
         runs the older code if it is False. So attempts in flight continue after an upgrade.
