@@ -93,12 +93,16 @@ class DurableAgent:
 
         Raises:
             BudgetExhausted: the next call could cost more than is left.
-            DivergenceError: the name belongs to another task, or the tools have changed.
+            DivergenceError: the prompt or the tools have changed since the first run.
             InfrastructureError: a model or the journal cannot be reached; run it again.
+            InvalidSpec: the name belongs to another task.
             LeaseHeld: another process works on it.
         """
         work = Task(name, task, "HEAD", "")
-        attempt = Attempt(name, "library", "agent", name, 0, "{}")
+        attempt = Attempt(name, "library", "agent", name, 0, json.dumps({"task": task}))
+        recorded = await asyncio.to_thread(self._journal.attempt, name)
+        if recorded is not None and recorded.spec != attempt.spec:
+            raise InvalidSpec(f"run {name!r} has another task: give this one another name")
         await asyncio.to_thread(self._journal.start, attempt)
         async with hold_lease(self._journal, name) as lease:
             outcome = await asyncio.to_thread(self._journal.outcome, name)

@@ -53,6 +53,7 @@ def test_a_killed_agent_resumes(tmp_path: Path) -> None:
             done = run(at_server(HELLO), tmp_path)
             assert done.stdout.startswith("42.0 and Rome: sunny"), done.stderr
         assert len(server.requests) == 2
+        assert "has another task" in run(at_server(HELLO).replace("Rome", "Bonn"), tmp_path).stderr
         streamed = run(at_server(HELLO + STREAM), tmp_path).stdout.splitlines()
     assert [line.partition("(")[0] for line in streamed[1:]] == [*["Step"] * 5, "AgentResult"]
 
