@@ -27,7 +27,7 @@ from prefect.client.schemas.schedules import CronSchedule
 from agent.errors import InfrastructureError
 from flows.display.errors import UsageError
 from flows.jobs.definition import Pipeline, parse
-from flows.jobs.flow_runs import PIPELINE, order_definition
+from flows.jobs.flow_runs import PIPELINE, create, order_definition
 from flows.server.retry import find_deployment
 from flows.server.settings import JOB_TAG
 from flows.server.setup import reach_server
@@ -128,7 +128,7 @@ async def order_run(client: PrefectClient, pipeline: Deployed, key: str | None =
     """
     if pipeline.pool is None:
         return await order_definition(client, pipeline.definition, key)
-    return await client.create_flow_run_from_deployment(pipeline.id, idempotency_key=key)
+    return await create(client, pipeline.id, {}, None, key)
 
 
 async def delete(name: str) -> None:

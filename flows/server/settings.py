@@ -47,6 +47,9 @@ WANTED: Mapping[tuple[str, ...], int | str | bool] = {
     ("server", "services", "task_run_recorder", "read_batch_size"): 100,
     ("server", "services", "event_persister", "batch_size"): 500,
     ("server", "services", "event_persister", "read_batch_size"): 100,
+    # Jobs wait in a queue. The server would mark each one as late after 15 s, all at the same time,
+    # and fail with "database is locked" on SQLite, again every 5 s.
+    ("server", "services", "late_runs", "enabled"): False,
     # In memory, a restart of the server loses the holders of a deployment's concurrency limit, and
     # every flow run under one ends at its next renewal, within four minutes.
     ("server", "concurrency", "lease_storage"): _FILES,

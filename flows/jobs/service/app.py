@@ -26,7 +26,7 @@ from flows.display.terminal import say
 from flows.jobs.service import feed, pages, routes, triggers, views
 from flows.jobs.service.board import Board
 from flows.jobs.service.feed import Feed, Service
-from flows.jobs.service.guard import Guard, Limits, Problem, is_loopback, wants_page
+from flows.jobs.service.guard import Guard, Limits, Problem, is_loopback, tell_when, wants_page
 from flows.jobs.service.orders import Fields
 from flows.server.first_contact import is_open
 from flows.server.settings import open_api
@@ -149,14 +149,15 @@ async def _answer(connection: Any, error: Exception) -> Any:
     The connection is a request, or a WebSocket that is not accepted yet.
     """
     status, message = _describe(error)
+    headers = tell_when(status)
     if status >= 500:
         _log.error("%s: %s", connection.url.path, message, exc_info=status == 500)
     if isinstance(connection, WebSocket):
-        await connection.send_denial_response(JSONResponse({"error": message}, status))
+        await connection.send_denial_response(JSONResponse({"error": message}, status, headers))
         return None
     if wants_page(connection.headers):
         return views.page("problem", status=status, code=status, message=message)
-    return JSONResponse({"error": message}, status)
+    return JSONResponse({"error": message}, status, headers)
 
 
 def _describe(error: Exception) -> tuple[int, str]:

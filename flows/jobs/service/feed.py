@@ -173,6 +173,8 @@ class Service:
     """Fields of jobs and pipelines that a client leaves out: `model` and `budget_usd`."""
     repairs: int
     """How often failures of CI go back to a job."""
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Orders to Prefect take turns."""
 
 
 def service_of(connection: HTTPConnection) -> Service:

@@ -26,6 +26,9 @@ OPEN_PATHS = ("/health", "/sign-in", "/style.css", "/static/", "/webhook")
 READS_PER_WRITE = 10
 """Reading requests that an address can make for each request that changes something."""
 
+RETRY_AFTER_S = 5
+"""Time after which a client should repeat a request that cannot be answered now."""
+
 _DRAINED_BYTES = 32 * 1024 * 1024
 _DRAIN_S = 10.0
 _MOST_CLIENTS = 10_000
@@ -34,9 +37,14 @@ _MOST_CLIENTS = 10_000
 class Problem(Exception):
     """A request that cannot be answered. The message is one line."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, retry_after_s: int = RETRY_AFTER_S) -> None:
         super().__init__(" ".join(message.split()))
-        self.status = status
+        self.status, self.retry_after_s = status, retry_after_s
+
+
+def tell_when(status: int, retry_after_s: int = RETRY_AFTER_S) -> dict[str, str]:
+    """Return the header that says when a request may succeed, for a status that is temporary."""
+    return {"Retry-After": str(retry_after_s)} if status in (429, 503) else {}
 
 
 def not_found(what: str) -> Problem:
@@ -130,7 +138,8 @@ class Guard:
     def _count(self, scope: Scope, rate: Rate) -> None:
         client = scope.get("client")
         if seconds := rate.wait_s(client[0] if client else ""):
-            raise Problem(429, f"too many requests: try again in {math.ceil(seconds)} s")
+            seconds = math.ceil(seconds)
+            raise Problem(429, f"too many requests: try again in {seconds} s", seconds)
 
     def _has_token(self, path: str, headers: Headers) -> bool:
         token = self._limits.token
@@ -183,8 +192,7 @@ class Guard:
             answer.headers["WWW-Authenticate"] = "Bearer"
             if scope["type"] == "http" and wants_page(Headers(scope=scope)):
                 answer = RedirectResponse(f"/sign-in?next={quote(scope['path'])}", 303)
-        if problem.status == 429:
-            answer.headers["Retry-After"] = str(problem).rpartition("in ")[2].partition(" ")[0]
+        answer.headers.update(tell_when(problem.status, problem.retry_after_s))
         await answer(scope, receive, send)
 
 

@@ -6,10 +6,12 @@ An impossible order raises `Problem` with a status and one line.
 import asyncio
 import json
 import uuid
-from collections.abc import Awaitable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
 from uuid import UUID
 
+from prefect.client.schemas.objects import FlowRun
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent.arms import ARMS
@@ -31,8 +33,6 @@ from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
 from reports.errors import ReportError
 
-T = TypeVar("T")
-
 Fields = Mapping[str, Any]
 """Fields of jobs and pipelines that a client leaves out."""
 
@@ -40,6 +40,9 @@ BY_NAME = tuple(sorted(str(name) for name in ARMS if name not in ("command", "py
 """Agents that need no options. A job may name them instead of describing an arm."""
 
 DEFAULT_ARM = "durable"
+
+_LONGEST_WAIT_S = 4.0
+"""Time for an order and its wait for a turn. A client should have an answer within five seconds."""
 
 
 class JobMessage(BaseModel):
@@ -103,9 +106,9 @@ def parse_pipeline(read: Any, defaults: Fields) -> Pipeline:
 
 async def submit(service: Service, wanted: Request, key: str | None) -> JobStatus:
     """Order a job. Return it."""
-    run = await _continue(
-        flow_runs.order_job(service.client, wanted, f"submit-{key}" if key else None)
-    )
+    once = f"submit-{key}" if key else None
+    run = await _place(service, partial(flow_runs.order_job, service.client, wanted, once), once)
+    assert run is not None, "a job has a deployment"
     asked = wanted.model_dump(mode="json", exclude_none=True)
     if {**run.parameters["request"], "id": None} != {**asked, "id": None}:
         raise Problem(
@@ -140,7 +143,7 @@ async def approve(service: Service, job: JobStatus) -> None:
         return
     # Approving twice orders one continuation.
     key = f"approve-{job.id}-{row['updated_at'].isoformat()}"
-    await _continue(flow_runs.continue_row(service.client, lake, row, key))
+    await _place(service, partial(flow_runs.continue_row, service.client, lake, row, key), key)
 
 
 async def revise(service: Service, job: JobStatus, comments: str) -> JobStatus:
@@ -171,9 +174,32 @@ async def cancel(service: Service, job: JobStatus) -> None:
         await ask(flow_runs.cancel(service.client, UUID(job.flow_run_id)))
 
 
-async def _continue(order: Awaitable[T]) -> T:
+async def _place(
+    service: Service, order: Callable[[], Awaitable[FlowRun | None]], key: str | None
+) -> FlowRun | None:
+    """Place an order with Prefect, whose SQLite has one writer, and return its flow run.
+
+    Orders take turns. One that takes too long is withdrawn, unless it has a key, with which its
+    client finds it later.
+
+    Raises:
+        Problem: it takes too long, or the server lacks the deployment.
+    """
+    is_awaited = True
+
+    async def take_turn() -> FlowRun | None:
+        async with service.turn:
+            run = await ask(order()) if is_awaited else None
+        if run and not is_awaited and key is None:
+            await ask(service.client.delete_flow_run(run.id))
+        return run
+
     try:
-        return await ask(order)
+        async with asyncio.timeout(_LONGEST_WAIT_S):
+            return await asyncio.shield(asyncio.create_task(take_turn()))
+    except TimeoutError:
+        is_awaited = False
+        raise Problem(503, "many orders arrive at once: send this one again later") from None
     except InfrastructureError as error:
         raise Problem(503, str(error)) from None
 
@@ -196,9 +222,13 @@ async def send(
     seen = await asyncio.to_thread(mailbox.get_state)
     if seen.holder is None and seen.standing != "ended":
         try:
-            await ask(flow_runs.continue_attempt(service.client, attempt, done.n, service.lake))
-        except InfrastructureError as error:
-            raise Problem(503, f"the message is sent, but no worker is asked: {error}") from None
+            order = partial(
+                flow_runs.continue_attempt, service.client, attempt, done.n, service.lake
+            )
+            await _place(service, order, done.id)
+        except Problem as problem:
+            said = f"the message is sent, but no worker is asked: {problem}"
+            raise Problem(problem.status, said) from None
     return {
         "id": done.id,
         "n": done.n,
@@ -250,7 +280,9 @@ async def order_run(service: Service, pipeline_id: str, key: str | None) -> str:
     if pipeline.problem:
         raise Problem(422, pipeline.problem)
     once = f"run-{key}" if key else None
-    return flow_runs.id_of(await ask(deployed.order_run(service.client, pipeline, once)))
+    run = await _place(service, partial(deployed.order_run, service.client, pipeline, once), once)
+    assert run is not None, "a pipeline has a deployment"
+    return flow_runs.id_of(run)
 
 
 def lake_problem(lake: Lake) -> str:

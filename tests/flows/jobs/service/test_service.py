@@ -1,7 +1,9 @@
 """The routes and the pages of a real service, as a client and a browser use them."""
 
+import asyncio
 import json
 import re
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -14,6 +16,7 @@ from flows.storage.lake import Lake
 from tests.flows.jobs.service.conftest import JOB
 from tests.flows.jobs.service.recording import DONE, PATCH, Worker, filed, with_experiment
 from tests.servers.service import TOKEN, Service
+from tests.waiting import wait_until
 
 
 def test_a_submitted_job_is_scheduled_and_listed(
@@ -42,6 +45,32 @@ def test_a_submission_is_repeated_by_its_key(server: Service) -> None:
     assert server.post("/submit", JOB)["id"] != first["id"]
     status, said = server.refusal("POST", "/submit", json={**JOB, "task": "Other."}, headers=key)
     assert (status, f"belongs to job {first['id']}, which differs" in said) == (409, True)
+
+
+async def test_a_crowd_is_accepted_or_told_to_wait(server: Service) -> None:
+    """Each of a hundred clients has an answer soon, and no refused job is ordered."""
+
+    async def submit(asking: httpx.AsyncClient, number: int) -> httpx.Response:
+        task = f"The task of a crowd, number {number}."
+        return await asking.post("/submit", json={**JOB, "task": task})
+
+    limits = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(
+        base_url=server.url, headers=server.headers, timeout=60, limits=limits
+    ) as asking:
+        answers = await asyncio.gather(*(submit(asking, number) for number in range(100)))
+    refused = [answer for answer in answers if answer.status_code == 503]
+    accepted = {answer.json()["id"] for answer in answers if answer.status_code == 202}
+    assert len(accepted) + len(refused) == 100
+    assert accepted
+    assert all(answer.headers["Retry-After"] == "5" for answer in refused)
+    assert max(answer.elapsed for answer in answers) < timedelta(seconds=8)
+
+    def are_ordered() -> bool:
+        listed = server.get("/jobs", params={"limit": 1000})["jobs"]
+        return {job["id"] for job in listed if "of a crowd" in job["title"]} == accepted
+
+    wait_until(are_ordered, seconds=20)  # the last ones are withdrawn after their refusal
 
 
 def test_a_cancelled_job_is_final(server: Service, submitted: dict[str, Any]) -> None:
