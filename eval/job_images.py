@@ -40,6 +40,7 @@ _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 _DOCKERFILE = """\
 FROM {base}
 USER root
+WORKDIR /
 SHELL ["/bin/sh", "-c"]
 RUN {{ command -v git && command -v bash && command -v setsid; }} >/dev/null \\
     || {{ apt-get update && apt-get install -y --no-install-recommends git bash util-linux; }} \\

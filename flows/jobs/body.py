@@ -75,7 +75,7 @@ def _steps(row: Row) -> list[str]:
     steps = json.loads(row["verification"]).get("steps") or []
     if not steps:
         return []
-    lines = ["| step | state | verification | arm | |", "|---|---|---|---|---|"]
+    lines = ["| step | state | verification | agent | |", "|---|---|---|---|---|"]
     for step in steps:
         verdict = say_verdict(step["verdict"])
         arm, detail = quote_text(step["arm"] or ""), quote_text(step["detail"])
@@ -120,13 +120,13 @@ def _run(name: str, run: dict[str, Any] | None) -> str:
 
 def _cost(row: Row) -> str:
     evidence = json.loads(row["verification"])
-    lines = [] if evidence.get("steps") else [f"Arm {quote_code(row['arm'])} was chosen."]
+    lines = [] if evidence.get("steps") else [f"Agent {quote_code(row['arm'])} was chosen."]
     if verdict := evidence.get("agent_verdict"):
         lines.append(f"Its own verdict: {quote_text(verdict)}.")
     if rules := evidence.get("agent_rules"):
-        lines.append(f"The arms had the rules of {', '.join(map(quote_code, rules))}.")
+        lines.append(f"The agents had the rules of {', '.join(map(quote_code, rules))}.")
     cost = "unknown" if row["cost_usd"] is None else f"{row['cost_usd']:.4f} USD"
-    lines.append(f"Cost of all arms: {cost}.")
+    lines.append(f"Cost of all agents: {cost}.")
     if row["input_tokens"] is not None and row["output_tokens"] is not None:
         lines.append(f"Tokens: {row['input_tokens']:,} in, {row['output_tokens']:,} out.")
     return " ".join(lines)

@@ -231,8 +231,8 @@ async def create(
 ) -> FlowRun:
     """Create a flow run with parameters that were parsed here, or return the first one of a key.
 
-    The server does not check them again: that takes it 0.4 s of processor time in a transaction,
-    and nobody else gets an answer meanwhile.
+    The server does not check them again: that takes 0.4 s of its processor time in a transaction,
+    in which it answers no other request.
     """
     wanted = DeploymentFlowRunCreate(
         state=to_state_create(Scheduled()),

@@ -258,6 +258,8 @@ async def _solve_one(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) ->
     [prediction] = store.read("predictions", *cell.partition, attempt_id)
     patch = prediction["model_patch"]
     stop.check()
+    if prepared.checks is not None and patch.strip():
+        rows.report(store, prepared.row, f"running the tests with the patch of {cell.arm.name}")
     judged = await judge(prepared, cell.place, store, patch)
     verdict, rules = attempt["agent_verdict"], prepared.rules
     evidence = json.dumps(judged.evidence | {"agent_verdict": verdict, "agent_rules": rules})

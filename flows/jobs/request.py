@@ -28,6 +28,9 @@ FORGE, API, TOKEN = "DURABENCH_FORGE", "DURABENCH_FORGE_API", "DURABENCH_FORGE_T
 _token: ContextVar[str] = ContextVar("forge_token", default="")
 """The token of the current job; '' for the token of the environment."""
 
+OF_BENCHMARKS = ("gold", "null")
+"""Agents that stand for the known patch of a task, and for none. A job has no known patch."""
+
 MOST_CHARACTERS = 100_000
 """Characters of a task. A longer one leaves too little of a model's context."""
 
@@ -82,6 +85,8 @@ class JobSettings(Form, ReadableValues):
         if len(set(names)) < len(names):
             raise ValueError("two arms have the same name")
         for arm in self.arms:
+            if arm.agent in OF_BENCHMARKS:
+                raise ValueError(f"arm {arm.name!r}: the agent {arm.agent} is for benchmarks only")
             if ARMS[arm.agent].needs_model and (arm.model or self.model) is None:
                 raise ValueError(f"arm {arm.name!r} needs a model: name one with --model")
         return self

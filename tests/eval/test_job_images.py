@@ -172,9 +172,9 @@ def test_an_image_has_the_repository_and_what_was_installed_once(
 ) -> None:
     """The own Dockerfile is the base, /testbed is at the commit without a remote, and a second
     call builds nothing. Programs on the image's PATH are found while it is built. Git sees
-    none of their changes in the repository."""
+    none of their changes in the repository. The base may work in /testbed, too."""
     dockerfile = f"FROM {BASE_IMAGE}\nCOPY marker /marker\nCOPY tool /opt/own/tool\n"
-    path = "RUN chmod 755 /opt/own/tool\nENV PATH=/opt/own:$PATH\n"
+    path = "RUN chmod 755 /opt/own/tool\nENV PATH=/opt/own:$PATH\nWORKDIR /testbed\n"
     tool = "#!/bin/sh\nprintf '%s\\n' again >/installed\nmkdir made\ntouch made/file 'a [b]*'\n"
     tool += "echo more >>marker\n"
     files = {"Dockerfile": f"{dockerfile}{path}", "marker": "own", "tool": tool}

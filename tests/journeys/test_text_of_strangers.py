@@ -67,8 +67,8 @@ def test_an_attempt_is_shown_without_its_control_sequences(terminal: Terminal) -
 def test_secrets_and_tasks_without_text_are_refused_in_a_line(terminal: Terminal) -> None:
     """The line names the field and the kind. A secret can also be in a named file."""
     key = "sk-ant-" + "a1b2" * 8
-    work = {"source": "octo/demo", "arms": [{"name": "null", "agent": "null"}]}
-    base = {"name": "x", "dataset": "bundled", "arms": work["arms"]}
+    work = {"source": "octo/demo", "model": "a/b", "arms": [{"name": "mini", "agent": "mini"}]}
+    base = {"name": "x", "dataset": "bundled", "arms": [{"name": "null", "agent": "null"}]}
     recipe = terminal.write(
         "tiny.yaml",
         {"name": "tiny", "dialect": "chat", "run": f"X={key} tiny", "description": "tiny"},
@@ -86,10 +86,10 @@ def test_secrets_and_tasks_without_text_are_refused_in_a_line(terminal: Terminal
         "pipeline", "check", terminal.write("p.yaml", {**work, "name": "p", "steps": steps})
     )
     assert "steps.0.task: it holds a token of GitHub" in line
-    run = ("job", "run", "octo/demo")
+    run = ("job", "run", "octo/demo", "--arm", "mini", "--model", "a/b")
     assert "task: it holds an address with a password" in terminal.refused(
-        *run, "fetch https://me:pass@host/x", "--arm", "gold"
+        *run, "fetch https://me:pass@host/x"
     )
-    assert "the task is empty" in terminal.refused(*run, " \u200b", "--arm", "gold")
+    assert "the task is empty" in terminal.refused(*run, " \u200b")
     talk = ("chat", "--repo", "octo/demo", "--model", "a/b", "-m", f"use {key}")
     assert "message: it holds a key of Anthropic" in terminal.refused(*talk)

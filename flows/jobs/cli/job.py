@@ -88,12 +88,15 @@ def run(
     The same command again continues the job, and finished work is not bought again.
     """
     from flows.display.errors import UsageError
+    from flows.display.terminal import say
     from flows.experiments.resources import Resources
 
     options = {"pull_request": pull_request, "branch": branch, "patch": patch}
     publish, *others = [name for name, is_set in options.items() if is_set] or ["patch"]
     if others:
         raise UsageError("--pr, --branch and --patch exclude each other: give one of them")
+    if image:
+        say(f"nothing is installed in {image}: it must have what the tests need")
     content = {
         "source": source,
         "task": task,

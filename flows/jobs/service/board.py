@@ -130,6 +130,11 @@ class JobStatus:
     updated_at: datetime
     flow_run_id: str | None
 
+    def has(self, text: str) -> bool:
+        """Return True if a text is in the id, the repository, the title or the detail."""
+        words = (self.id, self.source, self.repo, self.title, self.detail)
+        return text.casefold() in "\n".join(filter(None, words)).casefold()
+
     def as_json(self) -> dict[str, Any]:
         """Return the status as JSON, with times in ISO 8601."""
         times = {
@@ -290,7 +295,9 @@ def _state(row: Row | None, run: FlowRun | None, *, is_open: bool) -> tuple[str,
     """
     by_run = _STATES.get(run.state_type, "scheduled") if run and run.state_type else "scheduled"
     if is_open:
-        return by_run, row["detail"] if row and by_run in ("running", "waiting") else ""
+        if row is None:
+            return by_run, "fetching the repository" if by_run == "running" else ""
+        return by_run, row["detail"] if by_run in ("running", "waiting") else ""
     if row is not None and (row["state"] not in ("running", "crashed") or run is None):
         return str(row["state"]), str(row["detail"])
     message = (run.state.message or "").removeprefix(_RAISED) if run and run.state else ""

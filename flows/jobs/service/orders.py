@@ -24,7 +24,7 @@ from flows.jobs import approving, definition, deployed, flow_runs, rows, runs
 from flows.jobs.definition import Pipeline
 from flows.jobs.deployed import Deployed
 from flows.jobs.mailbox import Mailbox, check, describe_asks, read_asks, read_open_attempts
-from flows.jobs.request import Request
+from flows.jobs.request import OF_BENCHMARKS, Request
 from flows.jobs.service import aliases
 from flows.jobs.service.board import JobStatus, ask
 from flows.jobs.service.feed import Service
@@ -36,7 +36,7 @@ from reports.errors import ReportError
 Fields = Mapping[str, Any]
 """Fields of jobs and pipelines that a client leaves out."""
 
-BY_NAME = tuple(sorted(str(name) for name in ARMS if name not in ("command", "python")))
+BY_NAME = tuple(sorted({*ARMS} - {"command", "python", *OF_BENCHMARKS}))
 """Agents that need no options. A job may name them instead of describing an arm."""
 
 DEFAULT_ARM = "durable"

@@ -12,7 +12,6 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from pydantic import ValidationError
 
-from agent.arms import ARMS
 from flows.display.errors import UsageError
 from flows.experiments import status
 from flows.experiments.declaration import from_yaml, in_one_line
@@ -39,15 +38,13 @@ WAYS = {
     "branch": "a branch",
     "pull_request": "a draft pull request",
 }
-ARM_NAMES = tuple(name for name in BY_NAME if ARMS[name].needs_model)  # type: ignore[index]
-"""Arms that solve a task, and do not only stand for a known answer."""
-
 EMPTY: dict[str, Any] = {
     "source": "",
     "task": "",
     "ref": "",
     "arms": [DEFAULT_ARM],
     "model": "",
+    "api_base": "",
     "publish": "patch",
     "budget_usd": "",
     "verify": "auto",
@@ -91,6 +88,8 @@ def build_content(entries: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a request. An empty entry gets its default."""
     content = {name: value for name, value in entries.items() if value not in ("", [])}
     content |= {name: name in content for name in ("approve", "network")}
+    if api_base := content.pop("api_base", None):
+        content["model"] = {"name": content.get("model", ""), "api_base": api_base}
     if "budget_usd" in content:
         try:
             content["budget_usd"] = float(content["budget_usd"])
@@ -139,10 +138,10 @@ async def submit_token(request: Request, fields: Form, service: Used) -> Respons
 
 
 @router.get(JOBS)
-async def jobs(service: Used, state: str = "") -> HTMLResponse:
+async def jobs(service: Used, state: str = "", text: str = "") -> HTMLResponse:
     """Show the latest jobs."""
     every = await service.board.list_jobs()
-    chosen = [job for job in every if state in ("", job.state)]
+    chosen = [job for job in every if state in ("", job.state) and job.has(text)]
     return page(
         "jobs",
         JOBS,
@@ -152,6 +151,7 @@ async def jobs(service: Used, state: str = "") -> HTMLResponse:
         is_live=any(not job.is_final for job in every),
         states=STATES,
         chosen=state,
+        text=text,
     )
 
 
@@ -181,7 +181,7 @@ def _form(entries: dict[str, Any], problem: Problem | None = None) -> HTMLRespon
         problem.status if problem else 200,
         entered=entries,
         problem=str(problem or ""),
-        arm_names=ARM_NAMES,
+        arm_names=BY_NAME,
         ways=WAYS,
         most_characters=MOST_CHARACTERS,
     )

@@ -101,11 +101,13 @@ async def log(job_id: str, service: Used) -> str:
 async def jobs(
     service: Used,
     state: State | None = None,
+    text: str = "",
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     offset: Annotated[int, Query(ge=0)] = 0,
 ) -> Answer:
     """Return jobs, the latest first."""
-    chosen = [job for job in await service.board.list_jobs() if state in (None, job.state)]
+    every = await service.board.list_jobs()
+    chosen = [job for job in every if state in (None, job.state) and job.has(text)]
     page = chosen[offset : offset + limit]
     return {"total": len(chosen), "jobs": [job.as_json() for job in page]}
 

@@ -66,4 +66,4 @@ async def test_a_job_adds_a_test(where: str, agent: str, forge: Forge, lake_path
     assert "pull request" in prompts
     assert "idden test" not in prompts
     assert prompts.index("AGENTS.md:\\n\\nUse short") < prompts.index("docs/AGENTS.md:\\n\\nDraw.")
-    assert "The arms had the rules of `AGENTS.md`, `docs/AGENTS.md`." in body(row, "")
+    assert "The agents had the rules of `AGENTS.md`, `docs/AGENTS.md`." in body(row, "")

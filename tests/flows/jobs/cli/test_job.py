@@ -10,6 +10,8 @@ from tests.flows.jobs.conftest import forge
 
 assert forge, "a fixture"
 
+MINI = ("--arm", "mini", "--model", "openai/gpt-5")
+
 
 def said(*command: str) -> tuple[int, str]:
     """Run a command. Return its exit code and all that it printed."""
@@ -20,11 +22,12 @@ def said(*command: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("command", "line"),
     [
-        (["a/b", "", "--arm", "gold"], "the task is empty"),
+        (["a/b", "", *MINI], "the task is empty"),
         (["a/b", "Do it."], "arm 'durable' needs a model: name one with --model"),
         (["a/b", "Do it.", "--arm", "none"], "there is no arm 'none'"),
-        (["a/b", "Do it.", "--arm", "gold", "--pr", "--branch"], "exclude each other"),
-        (["a/b", "Do it.", "--arm", "gold", "--budget", "-1"], "budget_usd"),
+        (["a/b", "Do it.", *MINI, "--pr", "--branch"], "exclude each other"),
+        (["a/b", "Do it.", *MINI, "--budget", "-1"], "budget_usd"),
+        (["a/b", "Do it.", "--arm", "gold"], "arm 'gold': the agent gold is for benchmarks only"),
         (["show", "abc"], "no job with the id 'abc'"),
     ],
 )

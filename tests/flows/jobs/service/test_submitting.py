@@ -48,6 +48,8 @@ def test_arms_are_names_or_descriptions() -> None:
         ({"source": None}, "source: "),
         ({"model": None}, "arm 'durable' needs a model"),
         ({"arms": ["missing"]}, "there is no arm 'missing': name durable, "),
+        ({"arms": ["null"]}, "there is no arm 'null': name durable, "),
+        ({"arms": [{"name": "x", "agent": "gold"}]}, "arm 'x': the agent gold is for benchmarks"),
         ({"arms": "durable"}, "arms: a list of names"),
         ({"arms": []}, "arms: a list of names"),
         ({"arms": [{"name": "x", "agent": "missing"}]}, "arms.0: "),
@@ -78,8 +80,11 @@ def test_a_body_that_is_no_job_is_refused(changes: dict[str, Any], said: str) ->
 def test_a_form_says_the_same_as_a_body() -> None:
     """Empty fields have their defaults, boxes are true or false, and the budget is a number."""
     text = "source=octo%2Fdemo&task=Fix+it.&model=openai%2Fgpt-5&arms=mini&arms=durable"
-    fields = parse_qs(f"{text}&budget_usd=2.5&approve=yes")
+    fields = parse_qs(
+        f"{text}&budget_usd=2.5&approve=yes&api_base=http%3A%2F%2F127.0.0.1%3A8000%2Fv1"
+    )
     job = made(pages.build_content(pages.read_entries(fields)))
+    assert (job.model.name, job.model.api_base) == ("openai/gpt-5", "http://127.0.0.1:8000/v1")
     assert [arm.name for arm in job.arms] == ["mini", "durable"]
     assert (job.budget_usd, job.approve, job.network, job.ref) == (2.5, True, False, None)
 
