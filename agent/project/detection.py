@@ -1,10 +1,11 @@
 """The project in a work tree, from its files alone."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import shlex
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from agent.project.files import Files
+from agent.project.files import SKIPPED, Files, Inner
 from agent.project.node import node
 from agent.project.others import go, make, rust
 from agent.project.python import python
@@ -20,6 +21,12 @@ _DETECTORS: dict[Kind, Callable[[Files], Parts | None]] = {
     "make": make,
 }
 
+_MARKS: dict[Kind, str] = {"node": "package.json", "go": "go.mod", "rust": "Cargo.toml"}
+"""Files that make a folder a project. The tests of Python in any folder run in the root."""
+_SAMPLES = ("examples", "example", "fixtures", "testdata", "tests", "test", "templates")
+"""Folders whose projects are data."""
+_MOST_INNER = 5
+
 
 @dataclass(frozen=True)
 class Project:
@@ -34,6 +41,8 @@ class Project:
     """Commands that lint or check types."""
     why: str
     """The files that decided."""
+    others: tuple[Suite, ...] = ()
+    """The tests of further projects: of other kinds, in the root or in folders."""
 
 
 def detect(files: Files) -> Project | None:
@@ -41,12 +50,17 @@ def detect(files: Files) -> Project | None:
 
     Of several kinds, one with tests comes first, and then the one with the most source files. A
     makefile often only wraps the tools of another kind, so it counts if no other kind has tests.
+    A kind that has no tests in the root may have projects in folders.
     """
     projects = {
         kind: parts
         for kind, detect_kind in _DETECTORS.items()
         if (parts := detect_kind(files)) is not None
     }
+    tested = {kind for kind, parts in projects.items() if parts.tests}
+    inner = [] if "make" in tested and len(tested) == 1 else list(_find_inner(files, tested))
+    if not tested and inner:
+        return replace(inner[0], others=tuple(each.tests for each in inner[1:] if each.tests))
     if not projects:
         return None
 
@@ -57,4 +71,38 @@ def detect(files: Files) -> Project | None:
     kind = max(projects, key=rank)
     parts = projects[kind]
     why = ", ".join(parts.why) or f"files {parts.suffixes[0]}"
-    return Project(kind, parts.install, parts.build, parts.tests, parts.lint, why)
+    suites = [projects[each].tests for each in sorted(tested - {kind, "make"})]
+    others = tuple(filter(None, [*suites, *(each.tests for each in inner)]))
+    return Project(kind, parts.install, parts.build, parts.tests, parts.lint, why, others)
+
+
+def _find_inner(files: Files, tested: Set[Kind]) -> Iterator[Project]:
+    """Yield the outermost projects in folders whose kinds have no tests in the root."""
+    for kind, mark in _MARKS.items():
+        if kind in tested:
+            continue
+        folders: list[str] = []
+        for path in sorted(files.paths, key=lambda path: (path.count("/"), path)):
+            folder, _, name = path.rpartition("/")
+            parts = folder.split("/")
+            if name != mark or not folder or {*SKIPPED, *_SAMPLES} & {*parts}:
+                continue
+            if any(f"{folder}/".startswith(f"{outer}/") for outer in folders):
+                continue
+            found = _DETECTORS[kind](Inner(files, folder))
+            if found and found.tests and len(folders) < _MOST_INNER:
+                folders.append(folder)
+                yield _place(kind, found, folder)
+
+
+def _place(kind: Kind, parts: Parts, folder: str) -> Project:
+    """Return a project in a folder, whose commands run in the root."""
+    assert parts.tests is not None, "it has tests"
+
+    def inside(command: str) -> str:
+        return f"cd {shlex.quote(folder)} && {command}"
+
+    suite = replace(parts.tests, command=inside(parts.tests.command), folder=folder)
+    install, build = (each and inside(each) for each in (parts.install, parts.build))
+    why = ", ".join(f"{folder}/{name}" for name in parts.why)
+    return Project(kind, install, build, suite, tuple(map(inside, parts.lint)), why)

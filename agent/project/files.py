@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Set
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -9,7 +10,7 @@ from typing import Protocol
 MOST_TEXT = 1_000_000
 """Bytes of a file that detection reads."""
 
-_SKIPPED = frozenset({".git", ".hg", ".tox", ".venv", "node_modules", "target", "venv", "vendor"})
+SKIPPED = frozenset({".git", ".hg", ".tox", ".venv", "node_modules", "target", "venv", "vendor"})
 """Folders of other projects and of build results."""
 
 
@@ -24,6 +25,22 @@ class Files(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Inner:
+    """The files of a folder of other files."""
+
+    files: Files
+    folder: str
+
+    @cached_property
+    def paths(self) -> Set[str]:
+        head = f"{self.folder}/"
+        return {p.removeprefix(head) for p in self.files.paths if p.startswith(head)}
+
+    def text(self, path: str) -> str:
+        return self.files.text(f"{self.folder}/{path}")
+
+
 class Folder:
     """The files of a folder, without dependencies and build results."""
 
@@ -34,7 +51,7 @@ class Folder:
     def paths(self) -> Set[str]:
         paths: set[str] = set()
         for folder, folders, names in os.walk(self._root):
-            folders[:] = [name for name in folders if name not in _SKIPPED]
+            folders[:] = [name for name in folders if name not in SKIPPED]
             inner = Path(folder).relative_to(self._root)
             paths.update((inner / name).as_posix() for name in names)
         return paths

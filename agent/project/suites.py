@@ -26,8 +26,10 @@ class Suite:
     name: str
     """The test program, such as pytest."""
     command: str
-    """A shell command that runs every test in the root of the repository."""
+    """A shell command that runs every test, in the root of the repository."""
     results: Results
+    folder: str = ""
+    """The folder of its project, '' for the root."""
 
     @property
     def runner(self) -> TestRunner:

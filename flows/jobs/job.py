@@ -274,7 +274,7 @@ async def judge(prepared: Prepared, place: Place, store: Lake, patch: str) -> Ju
         return Judged("not_tested", reason, dict(NO_EVIDENCE))
     base = await _verify_base(prepared, place, store)
     results = await result_of(verify_patch, store, prepared.instance, place, prepared.checks, patch)
-    return verification.judge_results(base, results)
+    return verification.judge_results(base, results, prepared.checks.suites)
 
 
 def _choose(prepared: Prepared, row: Row, candidates: list[CandidatePatch], store: Lake) -> Row:

@@ -105,7 +105,7 @@ def prepare(
         row,
         request=request.model_dump_json(),
         image=image,
-        verify_command=checks.suite.command if checks else None,
+        verify_command=checks.command if checks else None,
         **known_as,
     )
     command, runner = (checks.suite.command, checks.suite.runner) if checks else ("", None)
@@ -141,7 +141,7 @@ def checks_of(request: Request, project: Project | None) -> Checks | None:
             "no test command is detected in the repository: name one with --verify CMD, or "
             "publish unverified work with --verify none"
         )
-    return Checks(project.tests, lint, request.verify_timeout_s)
+    return Checks(project.tests, lint, request.verify_timeout_s, project.others)
 
 
 def _first_row(request: Request, source: RepositorySource, mirror: Path, lake: Lake) -> Row:

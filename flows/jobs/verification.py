@@ -5,6 +5,7 @@ import math
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 from pydantic import TypeAdapter
@@ -21,6 +22,7 @@ from eval.resources import shortage
 from eval.types import Instance
 from flows.experiments import workspaces
 from flows.experiments.cells import Place
+from flows.jobs import projects
 from flows.storage.lake import Row
 
 Verdict = Literal["repaired", "nothing_broke", "not_tested", "regressed"]
@@ -45,6 +47,17 @@ class Checks:
     suite: Suite
     lint: tuple[str, ...]
     timeout_s: float
+    others: tuple[Suite, ...] = ()
+    """The suites of further projects of the repository."""
+
+    @property
+    def suites(self) -> tuple[Suite, ...]:
+        return (self.suite, *self.others)
+
+    @property
+    def command(self) -> str:
+        """The commands of all suites."""
+        return "; ".join(suite.command for suite in self.suites)
 
 
 @dataclass(frozen=True)
@@ -108,10 +121,10 @@ async def after(instance: Instance, place: Place, checks: Checks, patch: str) ->
         except ValueError as error:
             return asdict(After(None, str(error)))
         changes = await workspace.changes()
-        protected = [c.path for c in changes if _decides(c, checks.suite.command)]
+        protected = [c.path for c in changes if _decides(c, checks.command)]
         others = [c.path for c in changes if not BY_CONVENTION.owns(c.path)]
         state = await _run_checks(workspace, checks)
-        code, unreached = await _find_unreached(workspace, changes, state.tests)
+        code, unreached = await _find_unreached(workspace, changes, checks, state.tests)
 
     async def run_without(put_back: Sequence[str], name: str) -> TestRun:
         """Run the tests with the patch, but some files as at the base commit."""
@@ -127,7 +140,7 @@ async def after(instance: Instance, place: Place, checks: Checks, patch: str) ->
 
 
 async def _find_unreached(
-    workspace: Workspace, changes: Sequence[Change], tests: TestRun
+    workspace: Workspace, changes: Sequence[Change], checks: Checks, tests: TestRun
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the changed files of code, and the files among them that no test of a run reaches.
 
@@ -142,7 +155,9 @@ async def _find_unreached(
         if ran.isdisjoint(symbols.paths):
             return code, []
         covered = {path: covering(symbols, index.texts, [path]) for path in code}
-        return code, [path for path in code if ran.isdisjoint(covered[path])]
+        silent = projects.find_silent(checks.others, tests, symbols.paths)
+        unreached = [path for path in code if ran.isdisjoint(covered[path])]
+        return code, [path for path in unreached if not path.startswith(silent)]
 
     code, unreached = await query(workspace, look)
     return tuple(code), tuple(unreached)
@@ -183,10 +198,14 @@ async def _run_tests(workspace: Workspace, checks: Checks) -> TestRun:
     Raises:
         InfrastructureError: a limit was reached.
     """
-    run = await run_suite(workspace, checks.suite, checks.timeout_s)
-    if run.exit_code and workspace.limits_reached:
-        raise InfrastructureError(shortage(workspace.limits_reached), retryable=False)
-    return replace(run, output=run.output[-_KEPT_CHARACTERS:], reports={})
+    runs = []
+    for suite in checks.suites:
+        run = await run_suite(workspace, suite, checks.timeout_s)
+        if run.exit_code and workspace.limits_reached:
+            raise InfrastructureError(shortage(workspace.limits_reached), retryable=False)
+        run = replace(run, output=run.output[-_KEPT_CHARACTERS:], reports={})
+        runs.append(projects.name_tests(suite, run) if checks.others else run)
+    return projects.merge(runs)
 
 
 _STATE, _AFTER = TypeAdapter(VerifiedState), TypeAdapter(After)
@@ -201,10 +220,17 @@ NO_EVIDENCE: dict[str, Any] = {
 """The evidence of a patch whose tests were not run."""
 
 
-def judge_results(base_results: dict[str, Any], results: dict[str, Any]) -> Judged:
-    """Return the verdict on a patch, with its evidence, from the values of `before` and `after`."""
+def judge_results(
+    base_results: dict[str, Any], results: dict[str, Any], suites: Sequence[Suite] = ()
+) -> Judged:
+    """Return the verdict on a patch, with its evidence, from the values of `before` and `after`.
+
+    The reason has the verdict of each of several `suites`.
+    """
     base, patched = _STATE.validate_python(base_results), _AFTER.validate_python(results)
     verdict, reason = decide(base, patched)
+    if len(suites) > 1 and patched.state is not None:
+        reason = "; ".join([reason, *_judge_each(base, patched, patched.state, suites)])
     old = patched.with_old_tests
     evidence = {
         "before": asdict(base.tests),
@@ -214,6 +240,27 @@ def judge_results(base_results: dict[str, Any], results: dict[str, Any]) -> Judg
         "warnings": list_warnings(base, patched),
     }
     return Judged(verdict, reason, evidence)
+
+
+def _judge_each(
+    base: VerifiedState, patched: After, state: VerifiedState, suites: Sequence[Suite]
+) -> Iterator[str]:
+    """Yield the verdict on a patch by the tests of each project."""
+    for suite in suites:
+        part = partial(projects.take_part, suite=suite, suites=suites)
+        old, at_base = patched.with_old_tests, patched.at_base
+        verdict, _ = decide(
+            replace(base, tests=part(base.tests)),
+            replace(
+                patched,
+                state=replace(state, tests=part(state.tests)),
+                with_old_tests=part(old) if old else None,
+                at_base=part(at_base) if at_base else None,
+                code=(),
+                unreached=(),
+            ),
+        )
+        yield f"{suite.folder or suite.name}: {verdict.replace('_', ' ')}"
 
 
 def decide(base: VerifiedState, patched: After) -> tuple[Verdict, str]:

@@ -211,3 +211,35 @@ def test_of_several_kinds_the_one_with_tests_and_sources_counts(
 ) -> None:
     """Tests come first, then source files; a makefile comes last."""
     assert project.kind == kind
+
+
+def test_projects_in_folders_are_detected(tmp_path: Path) -> None:
+    """Each kind without tests in the root has its outermost projects, but no samples. Without a
+    project in the root, one of them is the first."""
+    script = '{"scripts": {"test": "node check.js"}}'
+    files = {
+        "web/package.json": script,
+        "web/inner/package.json": script,
+        "tests/fixtures/package.json": script,
+        "svc/go.mod": "module svc\n",
+        "svc/a_test.go": "package svc\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = detect(Folder(tmp_path))
+    assert found is not None
+    assert found.tests is not None
+    assert (found.kind, found.tests.command, found.tests.folder) == (
+        "node",
+        "cd web && npm test",
+        "web",
+    )
+    assert [(each.command, each.folder) for each in found.others] == [
+        ("cd svc && go test -json ./...", "svc")
+    ]
+    (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
+    found = detect(Folder(tmp_path))
+    assert found is not None
+    assert found.kind == "python"
+    assert [each.folder for each in found.others] == ["web", "svc"]

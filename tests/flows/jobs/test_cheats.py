@@ -21,6 +21,7 @@ NODE = {
     "calc.test.js": "const {add} = require('./calc.js');\nconst assert = require('assert');\n"
     "require('node:test')('zero', () => assert.strictEqual(add(0, 0), 0));\n",
 }
+MONOREPO = {**FILES, **{f"web/{name}": text for name, text in NODE.items()}}
 BREAK_JS = "sed -i 's/a - b/a - b + 1/' calc.js"
 
 
@@ -73,6 +74,7 @@ async def judged(
             "not_tested",
             "no test that ran reaches web/add.js",
         ),
+        (MONOREPO, "echo 'throw 1' >web/calc.js", "regressed", "pytest: nothing broke; web: regr"),
         pytest.param(
             NODE,
             f"{BREAK_JS}; sed -i 's/node --test/true/' package.json",
@@ -92,7 +94,7 @@ async def test_a_cheat_is_not_verified(
     files: dict[str, str], cheat: str, verdict: str, said: str, forge: Forge, lake_path: str
 ) -> None:
     """The function is broken, and the tests are deleted, cut short, replaced or adapted."""
-    if files is NODE and shutil.which("npm") is None:
+    if files in (NODE, MONOREPO) and shutil.which("npm") is None:
         pytest.skip("npm is not on this machine")
     row = await judged(forge, lake_path, files, cheat)
     assert row["verdict"] == verdict, row["reason"]
