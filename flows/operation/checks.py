@@ -238,5 +238,6 @@ def check_repository(path: Path) -> list[Finding]:
         show("install", project.install),
         show("build", project.build),
         tests,
+        *(ok(f"tests of a further project: {suite.command}") for suite in project.others),
         *(show("lint", line) for line in project.lint or [None]),
     ]

@@ -53,9 +53,11 @@ def fail(error: Exception, name: str | None = None) -> State[Any]:
     """Return an error as a Failed state with its message, named after its class by default.
 
     The engine of a deployed flow run would print the traceback of the error and end with exit code
-    1, which its worker would try to explain. For an `Abort` it just ends.
+    1, which its worker would try to explain. For an `Abort` it just ends. Its state is called
+    Failed, since the name is an event, and after another one automations take the run for dead.
     """
     run, is_task = find_own(), TaskRunContext.get() is not None
     is_of_engine = run is not None and run.deployment_id is not None and not is_task
     data: BaseException = Abort(str(error)) if is_of_engine else error
-    return Failed(name=name or type(error).__name__, message=str(error), data=data)
+    name = name or ("Failed" if is_of_engine else type(error).__name__)
+    return Failed(name=name, message=str(error), data=data)

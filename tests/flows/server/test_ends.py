@@ -1,11 +1,14 @@
 """Expected errors as states of flows and tasks, on a Prefect server."""
 
 import logging
+from uuid import uuid4
 
 import pytest
 from prefect import flow, task
+from prefect.client.schemas.objects import FlowRun
 
 from flows.display.errors import GateFailed
+from flows.server import ends, setup
 from flows.server.ends import end_as_state
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
@@ -49,3 +52,13 @@ async def test_a_bug_has_its_traceback() -> None:
         "Failed",
         "Flow run encountered an exception: KeyError: 'cell'",
     )
+
+
+def test_a_deployed_flow_run_ends_with_an_event_that_automations_expect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without one, a job that has failed would start again for want of heartbeats."""
+    own = FlowRun(flow_id=uuid4(), deployment_id=uuid4())
+    monkeypatch.setattr(ends, "find_own", lambda: own)
+    state = ends.fail(GateFailed("no arm left a patch"))
+    assert f"prefect.flow-run.{state.name}" in setup._SIGNS_OF_LIFE
