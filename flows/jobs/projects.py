@@ -43,7 +43,7 @@ def take_part(run: TestRun, suite: Suite, suites: Sequence[Suite]) -> TestRun:
 
 
 def merge(runs: Sequence[TestRun]) -> TestRun:
-    """Return several runs as one. Its exit code is the first one that is not 0."""
+    """Return several runs as one. Its exit code is the first failing one, or 0."""
     first, *others = runs
     if not others:
         return first

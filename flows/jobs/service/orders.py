@@ -118,7 +118,7 @@ async def submit(service: Service, wanted: Request, key: str | None) -> JobStatu
 
 
 async def approve(service: Service, job: JobStatus) -> None:
-    """Approve what waits: in its suspended flow run, otherwise in a new one that continues it."""
+    """Approve what waits: in its suspended flow run, otherwise in a new run, which continues it."""
     lake = service.lake
     row = await service.board.row(job.id)
     if asks := await asyncio.to_thread(read_asks, lake, job.id):
@@ -179,8 +179,8 @@ async def _place(
 ) -> FlowRun | None:
     """Place an order with Prefect, whose SQLite has one writer, and return its flow run.
 
-    Orders take turns. One that takes too long is withdrawn, unless it has a key, with which its
-    client finds it later.
+    Orders take turns. A late order is withdrawn, unless it has a key, with which its client finds
+    it later.
 
     Raises:
         Problem: it takes too long, or the server lacks the deployment.
