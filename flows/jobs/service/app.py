@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -58,8 +58,8 @@ async def serve(
     *,
     writes_per_minute: int,
     defaults: Fields = MappingProxyType({}),
-    watch: list[str],
-    repairs: int,
+    watch: Sequence[str] = (),
+    repairs: int = 0,
 ) -> None:
     """Serve until a signal ends this process. `defaults` are fields that clients leave out.
 
@@ -105,7 +105,9 @@ def _token(host: str) -> str:
     return token
 
 
-def create(lake: Lake, limits: Limits, defaults: Fields, watch: list[str], repairs: int) -> FastAPI:
+def create(
+    lake: Lake, limits: Limits, defaults: Fields, watch: Sequence[str], repairs: int
+) -> FastAPI:
     """Return the application for a lake and the configured Prefect server."""
 
     @asynccontextmanager

@@ -9,7 +9,7 @@ import hmac
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -200,7 +200,7 @@ async def _order(
 
 
 @asynccontextmanager
-async def watching(service: Service, addresses: list[str]) -> AsyncIterator[None]:
+async def watching(service: Service, addresses: Sequence[str]) -> AsyncIterator[None]:
     """Read the events and the CI of repositories at intervals during the block."""
     tasks = [asyncio.create_task(_watch(service, address)) for address in addresses]
     try:
