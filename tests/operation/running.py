@@ -12,6 +12,7 @@ from urllib.parse import quote
 import yaml
 
 from flows.storage import report_files
+from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from reports.types import Report
 from tests import waiting
@@ -135,6 +136,12 @@ def states(server: PrefectServer, name: str) -> list[str]:
 def done(server: PrefectServer, name: str) -> int:
     """Return the number of cells of an experiment with a verdict."""
     return len(Lake.existing(server.environment["DURABENCH_LAKE"]).rows("evaluations", name))
+
+
+def billed(lake: Path) -> int:
+    """Return the number of calls in the ledger of a lake's journal."""
+    journal = open_journal(Lake.existing(lake))
+    return sum(journal.account(one.attempt_id).calls_billed for one in journal.find(""))
 
 
 def slow_models(host: str = "127.0.0.1") -> OpenAIServer:

@@ -89,7 +89,7 @@ def test_a_row_without_a_verdict_that_used_something_was_run(
 ) -> None:
     """Such a row is not graded, and what it used counts. Another one says nothing."""
     table = f"arm instance_id resolved {column}\na x-1 null {amount}\na x-2 1 4"
-    assert f"count as {STATES[state]}." in put(tmp_path, table).stderr
+    assert f"counts as {STATES[state]}." in put(tmp_path, table).stderr
     report = read(tmp_path)
     assert {cell.instance_id: cell.state for cell in report.cells}["x-1"] == state
     assert report.arms[0].started == (2 if state == "ungraded" else 1)
