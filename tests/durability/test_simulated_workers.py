@@ -180,14 +180,11 @@ class Workers(RuleBasedStateMachine):
             worker.work = self.queue.take(worker.shard.attempt_id)
             if worker.work:
                 assert not self.world.ended[worker.work.name], "ended work is taken"
-                live = set(self.journal.active())
-                others = [
-                    other.shard.attempt_id
-                    for other in self.workers
-                    if other is not worker and other.shard and other.work
-                    and other.work.name == worker.work.name
-                ]  # fmt: skip
-                assert not live.intersection(others), "two live workers have one piece of work"
+                last = self.world.holders.get(worker.work.name)
+                shards = {other.name: other.shard for other in self.workers if other.shard}
+                if last in shards and last != worker.name:
+                    is_live = shards[last].attempt_id in self.journal.active()
+                    assert not is_live, "work is taken from a live worker"
                 self.world.holders[worker.work.name] = worker.name
 
     @rule(n=st.integers(0, WORKERS - 1))
