@@ -42,23 +42,6 @@ def take_part(run: TestRun, suite: Suite, suites: Sequence[Suite]) -> TestRun:
     )
 
 
-def merge(runs: Sequence[TestRun]) -> TestRun:
-    """Return several runs as one. Its exit code is the first failing one, or 0."""
-    first, *others = runs
-    if not others:
-        return first
-    return replace(
-        first,
-        command="; ".join(run.command for run in runs),
-        exit_code=next((run.exit_code for run in runs if run.exit_code), 0),
-        passed=[name for run in runs for name in run.passed],
-        failed=[name for run in runs for name in run.failed],
-        errors=[name for run in runs for name in run.errors],
-        skipped=[name for run in runs for name in run.skipped],
-        output="\n".join(run.output for run in runs),
-    )
-
-
 def find_silent(suites: Sequence[Suite], run: TestRun, paths: Collection[str]) -> tuple[str, ...]:
     """Return the folders of projects with tests that passed, and that name no test file."""
     folders = []

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from pydantic import TypeAdapter
 
 from agent.checks import regressions
+from agent.checks.running import merge_runs
 from agent.errors import InfrastructureError
 from agent.index import Indexed, covering, query
 from agent.project import Suite, run_suite
@@ -205,7 +206,7 @@ async def _run_tests(workspace: Workspace, checks: Checks) -> TestRun:
             raise InfrastructureError(shortage(workspace.limits_reached), retryable=False)
         run = replace(run, output=run.output[-_KEPT_CHARACTERS:], reports={})
         runs.append(projects.name_tests(suite, run) if checks.others else run)
-    return projects.merge(runs)
+    return merge_runs(runs)
 
 
 _STATE, _AFTER = TypeAdapter(VerifiedState), TypeAdapter(After)
