@@ -31,6 +31,7 @@ from agent.tools.protection import Protection
 from agent.tools.tool import Arguments, Tool, ToolResult, ToolSettings
 from agent.types import Task
 from agent.workspaces import Environment, HostWorkspace, Mount, Workspace
+from agent.workspaces.host import make_empty_repository
 
 PROMPT = "You do what a person asks, with your tools, and say the result in a few sentences."
 
@@ -233,7 +234,4 @@ class _Copies:
         if self.folder is not None:
             subprocess.run(["git", "clone", "-q", "--", self.folder, path], check=True)
             return
-        subprocess.run(["git", "init", "-q", path], check=True)
-        who = ["-c", "user.name=durabench", "-c", "user.email=durabench@localhost"]
-        empty = ["commit", "-qm", "Empty", "--allow-empty"]
-        subprocess.run(["git", "-C", path, *who, *empty], check=True)
+        make_empty_repository(path)

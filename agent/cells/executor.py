@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from agent.cells.diagnosis import MODULES, Repair, find_repair, list_diff
-from agent.graph.names import get_reads, get_writes
+from agent.graph.names import get_reads, get_writes, infer_edges
 from agent.graph.state import ExecutionStateGraph, State
 
 
@@ -55,17 +55,14 @@ class Executor:
     def graph(self) -> ExecutionStateGraph:
         """The flows between the steps. A step that did not run since an edit is stale."""
         graph = ExecutionStateGraph()
-        writers: dict[str, str] = {}
         for step, source in self.sources.items():
-            reads, writes = get_reads(source), get_writes(source)
             result = self.results.get(step)
             state: State = "pending"
             if result is not None:
                 state = "executed" if result.success else "failed"
-            graph.add_step(step, reads=reads, writes=writes, state=state)
-            for name in reads & writers.keys():
-                graph.add_edge(writers[name], step, [name])
-            writers |= dict.fromkeys(writes, step)
+            graph.add_step(step, reads=get_reads(source), writes=get_writes(source), state=state)
+        for edge in infer_edges(self.sources.items()):
+            graph.add_edge(*edge)
         graph.mark_stale(
             step
             for source, step, _ in graph.edges

@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -121,12 +121,9 @@ class AttemptState:
     def has_more(self, scope: str) -> bool:
         """Return True if earlier runs have made steps in a scope that this one has not reached."""
         made = {(step.scope, step.seq) for step in self.steps}
-        inside = f"{scope}/" if scope else ""
         return any(
-            step.result is not None
-            and key not in made
-            and (key[0] == scope or key[0].startswith(inside))
-            for key, step in self.recorded.items()
+            step.result is not None and (step.scope, step.seq) not in made
+            for step in self._list_recorded(scope)
         )
 
     def deadlines(self, scope: str, what: str, limit_s: float | None) -> list[Deadline]:
@@ -136,10 +133,14 @@ class AttemptState:
         """
         if limit_s is None:
             return []
+        return [Deadline(what, limit_s, get_covered_s(self._list_recorded(scope)))]
+
+    def _list_recorded(self, scope: str) -> Iterator[RecordedStep]:
+        """Yield the recorded steps of a scope and of the scopes inside it."""
         inside = f"{scope}/" if scope else ""
-        steps = self.recorded.values()
-        spent_s = get_covered_s(s for s in steps if s.scope == scope or s.scope.startswith(inside))
-        return [Deadline(what, limit_s, spent_s)]
+        for step in self.recorded.values():
+            if step.scope == scope or step.scope.startswith(inside):
+                yield step
 
 
 class StepScope:

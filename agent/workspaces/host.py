@@ -36,6 +36,14 @@ _KILL_ROUNDS = 100
 _INTERRUPTS = (signal.SIGINT, signal.SIGQUIT)
 
 
+def make_empty_repository(folder: Path) -> None:
+    """Make a folder a git repository with an empty commit."""
+    who = ["-c", "user.name=durabench", "-c", "user.email=durabench@localhost"]
+    subprocess.run(["git", "init", "-q", folder], check=True)
+    commit = ["commit", "-qm", "Empty", "--allow-empty"]
+    subprocess.run(["git", "-C", folder, *who, *commit], check=True)
+
+
 class HostWorkspace(Workspace):
     """A private folder `durabench-...` with the repository in `repo`.
 

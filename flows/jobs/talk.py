@@ -3,7 +3,6 @@
 import asyncio
 import secrets
 import shutil
-import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from agent.journal import Attempt
+from agent.workspaces.host import make_empty_repository
 from flows.display.errors import UsageError
 from flows.experiments import declaration, forking, records
 from flows.experiments.arms import ArmSpec
@@ -77,7 +77,7 @@ class Talk(Form, ReadableValues):
     def request(self) -> Request:
         """Return the chat in a repository as a job, whose patch is published on request only."""
         return Request(
-            source=self.repo or str(make_empty_repository()),
+            source=self.repo or str(open_empty_repository()),
             task=self.message,
             ref=self.ref,
             arms=[self.arm],
@@ -105,15 +105,13 @@ class Talk(Form, ReadableValues):
         return declaration.parse(content, "chat")
 
 
-def make_empty_repository() -> Path:
+def open_empty_repository() -> Path:
     """Return the repository of all chats without one, which has an empty commit."""
     folder = cache_folder() / "empty"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder.parent) as made:
-            who = ["-c", "user.name=durabench", "-c", "user.email=durabench@localhost"]
-            for command in (["init", "-q"], [*who, "commit", "-qm", "Empty", "--allow-empty"]):
-                subprocess.run(["git", *command], cwd=made, check=True)
+            make_empty_repository(Path(made))
             with suppress(OSError):  # another process was faster
                 shutil.copytree(made, folder)
     return folder

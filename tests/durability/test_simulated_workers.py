@@ -277,27 +277,23 @@ def test_no_order_breaks_a_promise() -> None:
     search(int(os.environ.get("DURABENCH_SIMULATIONS", "200")), (Phase.generate, Phase.shrink))
 
 
-def _forget_reservation(*arguments: object) -> None:
-    """The planted fault of a refused call that stays reserved."""
+def _do_nothing(*arguments: object) -> None:
+    """The planted fault of a check of the lease, or of a withdrawal, that is missing."""
 
 
-def _check_nothing(*arguments: object) -> None:
-    """The planted fault of a write without a look at the lease."""
+_end = Queue.end
 
 
 def _end_anyway(queue: Queue, *arguments: str) -> None:
     """The planted fault of a row that a worker writes although another one has the work."""
-    end(queue, *arguments, is_final=True)
-
-
-end = Queue.end
+    _end(queue, *arguments, is_final=True)
 
 
 @pytest.mark.parametrize(
     ("owner", "name", "fault"),
     [
-        (leases, "check", _check_nothing),
-        (ledger, "withdraw", _forget_reservation),
+        (leases, "check", _do_nothing),
+        (ledger, "withdraw", _do_nothing),
         (Queue, "end", _end_anyway),
     ],
     ids=["missing epoch check", "reservation not returned", "unfenced row"],

@@ -11,7 +11,6 @@ from flows.jobs.forges.protocol import CommitChecks
 from flows.jobs.request import Request
 from flows.jobs.service import orders
 from flows.jobs.service.feed import Service
-from flows.jobs.service.guard import Problem
 from flows.storage.lake import Lake, Row
 from reports.quoting import make_visible, quote_block
 
@@ -60,11 +59,7 @@ async def repair(service: Service, source: RepositorySource, commit: str) -> dic
     changes = {"revises": row["job_id"], "task": write_task(checks), "ref": None}
     job_id = canonical_digest(["ci", row["job_id"], commit])[:10]
     extra = {"id": job_id, "budget_usd": budget}
-    try:
-        await service.board.status(job_id)
-    except Problem as problem:
-        if problem.status != 404:
-            raise
+    if job_id not in await service.board.statuses([job_id]):
         wanted = Request.model_validate(json.loads(row["request"]) | changes | extra)
         await orders.submit(service, wanted, f"ci-{job_id}")
     return {"job": job_id}

@@ -176,12 +176,8 @@ async def _order(
     """Order a job, or pass a message on to it if it is at work. Say so on the forge."""
     job_id = wanted.job_id
     once = key or f"{job_id}-{event.at.isoformat()}"
-    try:
-        job = await service.board.status(job_id)
-    except Problem as problem:
-        if problem.status != 404:
-            raise
-    else:
+    job = (await service.board.statuses([job_id])).get(job_id)
+    if job is not None:
         known_until = job.updated_at if job.is_final else job.submitted_at
         if job.state == "done" or event.at <= known_until:
             return {"ignored": f"job {job_id} has it already"}
