@@ -99,7 +99,8 @@ async def deploy(pipeline: Pipeline) -> UUID:
                 DeploymentScheduleCreate(schedule=timing, active=True) for timing in schedules
             ],
             work_pool_name=model.work_pool_name,
-            work_queue_name=model.work_queue_name,
+            # `serve-flows` clears the pool of a deployment, and leaves the name of the queue.
+            work_queue_name=model.work_queue_name if model.work_pool_name else None,
             path=model.path,
             entrypoint=model.entrypoint,
             pull_steps=model.pull_steps,

@@ -11,7 +11,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.jobs.job import job
 from flows.jobs.pipeline import pipeline
-from flows.server.settings import POOL
+from flows.server.settings import POOL, QUEUES
 from tests.flows.jobs.conftest import FILES, NAME
 from tests.servers.forge import Forge
 from tests.servers.prefect_server import PrefectServer
@@ -36,7 +36,10 @@ def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
 
 
 async def deploy(server: PrefectServer, pool_name: str | None = POOL) -> None:
-    """Create the deployments of jobs and pipelines, as `prefect deploy` or `serve-flows` does."""
+    """Create the deployments of jobs and pipelines, as `prefect deploy` or `serve-flows` does.
+
+    Without a pool, the name of an earlier work queue stays.
+    """
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
             pool = WorkPoolCreate(name=POOL, type="process")
@@ -44,6 +47,8 @@ async def deploy(server: PrefectServer, pool_name: str | None = POOL) -> None:
         for each in (job, pipeline):
             deployment = await each.ato_deployment(each.name)
             deployment.work_pool_name = pool_name
+            if pool_name:
+                deployment.work_queue_name = QUEUES[0]
             deployment.entrypoint = f"flows/jobs/{each.name}.py:{each.name}"
             await deployment.aapply()
 
