@@ -1,10 +1,10 @@
 """Compare the results of any systems, without writing their attempts to the lake."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from flows.display.errors import UsageError
 from flows.formats import comparison_notes, filing, imported_arms, recognition
@@ -13,7 +13,10 @@ from flows.formats.imported_arms import Comparisons
 from flows.storage import report_files
 from flows.storage.lake import Lake
 from reports.format import listing
-from reports.types import Report
+from reports.types import AnalysisPlan, Report
+
+if TYPE_CHECKING:
+    from flows.formats.exports import DeclaredExperiment
 
 By = Literal["model", "harness"]
 
@@ -29,6 +32,8 @@ class ComparedResult:
     files: ReadFiles
     instances: frozenset[str]
     """The instances that it tried or was to try."""
+    declared: "DeclaredExperiment | None" = None
+    """What it declares, if it is an experiment."""
 
 
 def compare(
@@ -44,7 +49,8 @@ def compare(
     An argument is a path or an experiment of the lake, and may be NAME=ARGUMENT. Each is an arm
     with its name, or one arm per agent and model if it has several. `by` makes an arm of each model
     or of each agent instead. Of two arms, the first is the baseline. Of more, a given `baseline` is
-    compared with each other arm. Experiments alone keep their arms and declared comparisons.
+    compared with each other arm. Otherwise comparisons that experiments declare stay declared.
+    Experiments alone also keep their arms.
 
     Raises:
         UsageError: an argument cannot be used, an arm is unknown, or no instance is common.
@@ -65,7 +71,12 @@ def compare(
             f"there is one arm only ({', '.join(arms)}), and two are needed: name further results"
         )
     dataset = ", ".join(dict.fromkeys(part.files.dataset for part in parts))
-    report = _build(arms, common, dataset, baseline, margin)
+    declared = None
+    if by is None and baseline is None and margin is None:
+        declared = _find_declared(parts, arms)
+    report = _build(arms, common, dataset, baseline, margin, declared)
+    if declared and not any(part.declared and part.declared.is_import for part in parts):
+        report = comparison_notes.say_declared_before(report)
     notes = (
         *comparison_notes.describe_instances({p.name: p.instances for p in parts}, common),
         *comparison_notes.describe_simulated(arms),
@@ -97,11 +108,12 @@ def _read_part(argument: str, lake: Lake) -> ComparedResult:
     if not _exists(argument) and "=" in argument:
         name, _, place = argument.partition("=")
     path, is_path = Path(place), _exists(place)
-    files = recognition.read(path) if is_path else _read_experiment(place, lake)
+    files, declared = (recognition.read(path), None) if is_path else _read_experiment(place, lake)
     instances = frozenset([*(a.facts.instance_id for a in files.attempts), *files.planned])
     if not files.attempts:
         raise UsageError(f"{place} has no attempt to compare")
-    return ComparedResult(name or (_name_path(path) if is_path else place), files, instances)
+    name = name or (_name_path(path) if is_path else place)
+    return ComparedResult(name, files, instances, declared)
 
 
 def _exists(place: str) -> bool:
@@ -112,7 +124,7 @@ def _exists(place: str) -> bool:
         return False
 
 
-def _read_experiment(name: str, lake: Lake) -> ReadFiles:
+def _read_experiment(name: str, lake: Lake) -> "tuple[ReadFiles, DeclaredExperiment]":
     if name not in lake.experiments():
         raise UsageError(
             f"{name[:200] or 'an empty name'} is neither a file, "
@@ -121,9 +133,9 @@ def _read_experiment(name: str, lake: Lake) -> ReadFiles:
     from flows.formats import exports  # the journal takes a third of a second to import
 
     with lake.reading():
-        planned, dataset = exports.read_plan(lake, name)
+        declared = exports.read_declared(lake, name)
     found = list(exports.read_attempts(lake, name, with_steps=False))
-    return ReadFiles(found, dataset, planned)
+    return ReadFiles(found, declared.dataset, declared.instances), declared
 
 
 def _name_path(path: Path) -> str:
@@ -159,12 +171,32 @@ def _name_arms(
     return arms
 
 
+def _find_declared(parts: Sequence[ComparedResult], arms: Collection[str]) -> Comparisons | None:
+    """Return the comparisons that experiments declare, of two of these arms.
+
+    The primary comparison is the one of the first experiment that has such a comparison.
+    """
+    primary, margin, family = "", None, []
+    for part in parts:
+        plan = part.declared.plan if part.declared else AnalysisPlan()
+        for pair in plan.comparisons:
+            labels = [f"{part.name} · {arm}" if len(parts) > 1 else arm for arm in pair]
+            if not set(labels) <= set(arms):
+                continue
+            if pair == plan.primary and not primary:
+                primary, margin = ":".join(labels), plan.margin
+            else:
+                family.append(":".join(labels))
+    return Comparisons(primary, margin, tuple(family)) if primary else None
+
+
 def _build(
     arms: Mapping[str, Sequence[ExchangedAttempt]],
     common: frozenset[str],
     dataset: str,
     baseline: str | None,
     margin: float | None,
+    comparisons: Comparisons | None,
 ) -> Report:
     """Build the report in a lake that is removed afterwards."""
     names = imported_arms.arm_names(arms)
@@ -175,7 +207,6 @@ def _build(
     rest = [label for label in names if label != first]
     if margin is not None and len(rest) > 1:
         raise UsageError(f"--margin takes two arms, and these are {listing([*names])}")
-    comparisons = None
     if margin is not None or (baseline and len(rest) > 1):
         primary, *family = (f"{names[first]}:{names[label]}" for label in rest)
         comparisons = Comparisons(primary, margin, tuple(family))

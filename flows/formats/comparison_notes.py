@@ -8,10 +8,12 @@ from typing import Any
 from flows.experiments.power import CORRELATION
 from flows.formats.attempts import ExchangedAttempt
 from flows.formats.lake_rows import get_metered_usd
+from reports.analysis.notes import describe_import
 from reports.format import count, listing, percent, plural, some, some_names
 from reports.rendering.sections import Note
 from reports.statistics.power import LEVEL, Design, estimate_instances_needed, instances_needed
 from reports.types import Report
+from reports.wording import list_comparisons
 
 POWER = 0.8
 """Probability with which the planned instances or repeats would show the difference."""
@@ -86,6 +88,14 @@ def describe_settings(arms: Arms) -> Iterator[Note]:
         if len({tuple(values) for values in stated.values() if values}) > 1:
             each = some([f"{', '.join(v) or 'unknown'} in {arm}" for arm, v in stated.items()])
             yield Note("warning", f"The arms differ in more than the agent: {name} is {each}.")
+
+
+def say_declared_before(report: Report) -> Report:
+    """Return a report whose notes say that an experiment declared its comparisons in advance."""
+    plan = report.source.plan
+    note = Note("note", f"Declared before the results: {list_comparisons(plan)}.")
+    others = (other for other in report.notes if other != describe_import(plan))
+    return replace(report, notes=(note, *others))
 
 
 def describe_need(report: Report) -> Iterator[Note]:

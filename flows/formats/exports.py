@@ -5,7 +5,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.arms.command import SCOPE
@@ -16,6 +16,7 @@ from flows.storage.files import copy_exactly, make_readable
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
 from flows.storage.whole_files import write_whole
+from reports.types import AnalysisPlan
 
 
 def trajectories(name: str, output: Path, lake_path: str | None) -> Iterator[Path]:
@@ -109,21 +110,36 @@ def harbor_job(name: str, output: Path, lake_path: str | None) -> int:
     attempts = list(read_attempts(lake, name))
     if not attempts:
         raise UsageError(f"experiment {name!r} has no attempt yet")
-    dataset = read_plan(lake, name)[1] if name in lake.experiments() else attempts[0].source
+    dataset = (
+        read_declared(lake, name).dataset if name in lake.experiments() else attempts[0].source
+    )
     harbor_export.write_job(name, dataset, attempts, output)
     return len(attempts)
 
 
-def read_plan(lake: Lake, name: str) -> tuple[tuple[str, ...], str]:
-    """Return the ids of the planned instances of an experiment, and the name of its dataset."""
+@dataclass(frozen=True)
+class DeclaredExperiment:
+    """What an experiment declares."""
+
+    instances: tuple[str, ...]
+    dataset: str
+    plan: AnalysisPlan
+    """The comparisons that were declared before the first result, or with an import."""
+    is_import: bool
+
+
+def read_declared(lake: Lake, name: str) -> DeclaredExperiment:
+    """Return what an experiment declares."""
+    from reports.analysis.plans import read_plans
     from reports.relations import open_marts
 
-    connection = open_marts(lake.root, name, ("planned_cells",))
-    [(ids, dataset)] = connection.execute(
-        "select instance_ids, dataset from staging.experiments limit 1"
+    connection = open_marts(lake.root, name, ("planned_cells", "plans"))
+    [(ids, dataset, environment)] = connection.execute(
+        "select instance_ids, dataset, environment from staging.experiments limit 1"
     ).fetchall()
+    plan, _ = read_plans(connection)
     connection.close()
-    return tuple(ids), dataset
+    return DeclaredExperiment(tuple(ids), dataset, plan, environment == "imported")
 
 
 def read_attempts(lake: Lake, name: str, *, with_steps: bool = True) -> Iterator[ExchangedAttempt]:

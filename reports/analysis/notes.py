@@ -42,6 +42,15 @@ def write_notes(
     return tuple(sorted(notes, key=lambda note: note.level != "warning"))
 
 
+def describe_import(plan: AnalysisPlan) -> Note:
+    """Return a note about comparisons that an import declares."""
+    return Note(
+        "note",
+        "The comparisons were declared with the import, when its results existed: "
+        f"{list_comparisons(plan)}.",
+    )
+
+
 def _check_plan(source: Provenance) -> Iterator[Note]:
     """Warn of a declaration that was made or changed after results existed."""
 
@@ -50,11 +59,7 @@ def _check_plan(source: Provenance) -> Iterator[Note]:
         return list_comparisons(plan) + time
 
     if source.environment == "imported" and source.plan.primary:
-        yield Note(
-            "note",
-            "The comparisons were declared with the import, when its results existed: "
-            f"{list_comparisons(source.plan)}.",
-        )
+        yield describe_import(source.plan)
     if source.later_plans:
         yield Note(
             "warning",

@@ -93,6 +93,26 @@ def test_a_comparison_decides_about_a_pull_request(terminal: Terminal) -> None:
 
 
 @pytest.mark.journey("compare")
+def test_an_experiment_keeps_its_declared_comparisons(terminal: Terminal) -> None:
+    """Next to a foreign table, the declared pair leads in its direction, with its margin."""
+    rows = [f"{name},{arm},{n < most}\n" for arm, most in (("a", 26), ("b", 24), ("c", 9))
+            for n, name in enumerate(IDS)]  # fmt: skip
+    (terminal.folder / "night.csv").write_text("instance_id,arm,resolved\n" + "".join(rows))
+    write_table(terminal.folder / "other.csv", 20)
+    declared = ("--primary", "b:a", "--margin", "0.2", "--compare", "b:c")
+    terminal.durabench("import", "table", "night.csv", "--name", "night", *declared)
+    said = terminal.durabench("compare", "other.csv", "night")
+    assert "night-a against night-b (primary)" in said
+    assert "night-a not worse by more than 20.0 points: shown" in said
+    assert "exploratory" not in said
+    page = Path(said.rsplit("Report: ", 1)[1].strip()).read_text()
+    assert "night-c against night-b" in page
+
+    said = terminal.durabench("compare", "other.csv", "night", "--baseline", "other")
+    assert "night-a against other" in said, "a given baseline comes first"
+
+
+@pytest.mark.journey("compare")
 def test_results_that_cannot_be_compared_are_named(terminal: Terminal) -> None:
     """Each mistake is one line."""
     write_table(terminal.folder / "one.csv", 1)

@@ -1,0 +1,50 @@
+"""Comparing experiments of the lake with foreign results."""
+
+from pathlib import Path
+
+from flows.formats import comparison
+from reports.types import Report
+from tests.reports.lake_fixture import NOON, LakeBuilder
+
+IDS = [f"acme__lib-{number}" for number in range(12)]
+
+
+def compare(root: Path, hours: int) -> Report:
+    """Compare a table with an experiment whose primary comparison was declared at an hour."""
+    builder = LakeBuilder(root / "lake", "night")
+    for arm, most in (("plain", 5), ("careful", 9)):
+        for place, instance in enumerate(IDS):
+            outcome = "resolved" if place < most else "unresolved"
+            builder.cell(arm, instance, outcome, attempt_id=f"{arm}-{place}")
+    builder.declare(
+        ["plain", "careful"],
+        IDS,
+        declared_at=NOON.replace(hour=NOON.hour + hours),
+        primary_baseline="careful",
+        primary_candidate="plain",
+        primary_margin=0.1,
+    )
+    table = root / "other.csv"
+    rows = [f"{name},{place < 7}\n" for place, name in enumerate(IDS)]
+    table.write_text("instance_id,resolved\n" + "".join(rows))
+    return comparison.compare([str(table), "night"], lake_path=str(root / "lake"))
+
+
+def test_a_comparison_that_was_declared_before_the_run_stays_declared(tmp_path: Path) -> None:
+    """It leads in its direction, and the report does not call it one of an import."""
+    report = compare(tmp_path, -1)
+    first = report.comparisons[0]
+    assert (first.baseline, first.candidate) == ("night-careful", "night-plain")
+    assert (first.role, report.source.plan.margin) == ("primary", 0.1)
+    texts = [note.text for note in report.notes]
+    assert (
+        "Declared before the results: primary night-plain against night-careful with a margin of "
+        "10.0 points."
+    ) in texts
+    assert not any("with the import" in text for text in texts)
+
+
+def test_a_comparison_that_was_declared_after_the_run_is_not_declared(tmp_path: Path) -> None:
+    """It is as exploratory as in the report of the experiment alone."""
+    report = compare(tmp_path, 2)
+    assert {pair.role for pair in report.comparisons} == {"exploratory"}
