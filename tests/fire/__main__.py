@@ -22,14 +22,14 @@ from typing import Any
 
 import docker
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
 from flows.server.setup import SetupRequest, set_up
 from tests.fire.ground import Cell, Result
 from tests.fire.rounds import Outcome, Round, Services, measure_reference, run, shrink
 from tests.operation.running import QUICK
 from tests.servers.postgres import PostgresServer
-from tests.servers.prefect_server import PrefectServer
+from tests.servers.prefect_server import CREDENTIALS, PrefectServer
 from tests.timing import as_variables
 
 
@@ -163,7 +163,8 @@ def start_services(folder: Path, *, with_prefect: bool) -> Iterator[Services]:
         with PrefectServer(home, PREFECT_API_DATABASE_CONNECTION_URL=url) as server:
             server.environment |= {**QUICK, **as_variables(pending_s=60.0)}
             server.environment["DURABENCH_DATABASE_URL"] = postgres.create_database()
-            with temporary_settings({PREFECT_API_URL: server.url}):
+            client = {PREFECT_API_URL: server.url, PREFECT_API_AUTH_STRING: CREDENTIALS}
+            with temporary_settings(client):
                 asyncio.run(set_up(SetupRequest(zombie_s=50.0)))
             server.prefect("deploy", "--all")
             yield Services(postgres, server, has_docker)

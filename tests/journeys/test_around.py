@@ -50,6 +50,7 @@ def test_a_program_is_admitted(terminal: Terminal, environment: str) -> None:
     after a restart, and needs a provider. If its requests differ, the cure is printed."""
     installed: dict[str, Any] = {}
     if environment == "docker":
+        terminal.durabench("images", "build", "--id", FIRST.instance_id)  # and the base image
         write = f"cat >/opt/agent/tiny.py <<'END'\n{TINY.read_text()}\nEND\n"
         installed = {
             "install": {"image": "durabench/base:bookworm", "run": write},
