@@ -1,6 +1,7 @@
 """An experiment from its file to its report, and everything that looks at it."""
 
 import json
+import os
 import re
 
 import pytest
@@ -50,6 +51,23 @@ def test_it_runs(terminal: Terminal, environment: str) -> None:
     of_cell = {cell: verdicts[row["attempt_id"]] for cell, row in attempts.items()}
     assert {of_cell["gold", each] for each in (FIRST, SECOND)} == {"resolved"}
     assert {of_cell["null", each] for each in (FIRST, SECOND)} == {"unresolved"}
+
+
+@pytest.mark.journey("run")
+def test_a_damaged_file_is_restored(terminal: Terminal) -> None:
+    """One line names it. Once it is moved away, a run writes it again."""
+    text = EXPERIMENT.format(environment="host", ids=FIRST)
+    (terminal.folder / "trial.yaml").write_text(text)
+    terminal.durabench("run", "trial.yaml")
+    rows = {row["attempt_id"]: row for row in terminal.rows("attempts")}
+    file = next((terminal.folder / "lake" / "attempts").rglob("arm=able/*.parquet"))
+    os.truncate(file, 100)
+    printed = terminal.durabench("run", "trial.yaml", code=2)
+    [line] = printed.partition("durabench: ")[2].splitlines()
+    assert line.startswith(f"{file} is damaged: ")
+    file.rename(terminal.folder / "damaged.parquet")
+    terminal.durabench("run", "trial.yaml")
+    assert {row["attempt_id"]: row for row in terminal.rows("attempts")} == rows
 
 
 @pytest.mark.journey(
