@@ -80,6 +80,7 @@ class Fire:
                 outcome = self.run(round_)
                 took_s = time.monotonic() - started_at
                 if outcome.violations:
+                    print(f"round {seed} is shrunk:", *outcome.violations, sep="\n  ", flush=True)
                     small = shrink(round_, lambda one: bool(self.run(one).violations))
                     numbers = _find_positions(small.faults, round_.faults)
                     outcome.script = f"make fire ARGS='--round {seed} --keep {numbers}'"
@@ -87,8 +88,8 @@ class Fire:
                 self._file.write_text(json.dumps(self.outcomes, indent=1))
                 done = struck + len(outcome.struck)
                 print(f"round {seed}: {done} of {faults} faults, {took_s:.0f} s", flush=True)
-                for line in (*outcome.violations, outcome.script):
-                    print(f"  {line}" if line else "", end="\n" if line else "", flush=True)
+                if outcome.script:
+                    print(f"  {outcome.script}", flush=True)
             seed += 1
 
     def run(self, round_: Round) -> Outcome:

@@ -189,9 +189,12 @@ class Ground:
         return left
 
     def _list_processes(self) -> list[str]:
-        found = []
+        """Return the processes of the round. Workers belong to its services and go on."""
+        found, workers = [], {worker.pid for worker in self.workers}
         for process in psutil.process_iter():
             try:
+                if process.pid in workers:
+                    continue
                 if process.environ().get("DURABENCH_LAKE") == str(self.lake):
                     found.append(f"process {' '.join(process.cmdline())[:100]}")
             except psutil.Error:
