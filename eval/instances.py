@@ -1,5 +1,6 @@
 """Sources of instances: Hugging Face, a local file, or a swebench 5 task repo."""
 
+import gc
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,6 +23,7 @@ _BUNDLED_REPOS = {BUNDLED: _HERE / "tasks", "bundled-polyglot": _HERE / "tasks" 
 _SUFFIXES = (".parquet", ".jsonl", ".json")
 _SHOWN_REASONS = 3
 _ROWS_AT_ONCE = 500
+_BUFFER = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ def read(dataset: str, split: str = "test") -> Dataset:
         raw = _task_repo(path, split)
     else:
         raw = (commands.add_scripts(row, path) for row in _file(path))
-    parsed = [_parse(row, f"{dataset}, row {number}") for number, row in enumerate(raw, 1)]
+    with _without_collector():
+        parsed = [_parse(row, f"{dataset}, row {number}") for number, row in enumerate(raw, 1)]
     counts = Counter(row.instance_id for row in parsed)
     usable: list[Instance] = []
     unusable: list[UnusableRow] = []
@@ -91,6 +94,18 @@ def read(dataset: str, split: str = "test") -> Dataset:
         others = f"; none of its {len(parsed)} rows can be used" if len(parsed) > 1 else ""
         raise DatasetError(f"{unusable[0]}{others}")
     return Dataset(dataset, usable, unusable)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Pause the search for cycles, which rows do not have. It takes a fifth of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def load(dataset: str, split: str = "test") -> list[Instance]:
@@ -162,7 +177,7 @@ def _row_of(table: Any) -> Any:
 
 
 def _read_jsonl(path: Path) -> Iterator[Any]:
-    with path.open("rb") as lines:
+    with path.open("rb", buffering=_BUFFER) as lines:
         for number, line in enumerate(lines, 1):
             if line.isspace():
                 continue

@@ -139,11 +139,11 @@ def read_tests(row: Mapping[str, Any], column: str) -> tuple[str, ...]:
     value = row[column]
     try:
         names = parse_json(value) if isinstance(value, str) else value
-    except (ValueError, RecursionError):
-        names = None
-    if not isinstance(names, list | tuple) or not set(map(type, names)) <= {str}:
-        raise DatasetError(f"{column} must be a list of test names, or one as JSON")
-    return tuple(map(sys.intern, names))  # rows of one repository have the same tests
+        if isinstance(names, list | tuple):
+            return tuple(map(sys.intern, names))  # rows of one repository have the same tests
+    except (ValueError, RecursionError, TypeError):  # TypeError: a name is not text
+        pass
+    raise DatasetError(f"{column} must be a list of test names, or one as JSON")
 
 
 def parse_json(text: str | bytes) -> Any:
