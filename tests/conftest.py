@@ -1,13 +1,15 @@
 """Fixtures and rules that all tests share: the tiers, the servers, and the real data.
 
 `make test` runs every test except those marked `full`, and `make test-all` runs all. `make
-test-unit` runs the tests marked `unit`. This module sets that mark on every test that uses none of
-these:
+test-unit` runs the tests marked `unit`. This module sets the mark `unit` on every test that uses none
+of these:
 
 * a mark `docker`, `full` or `slow`;
 * a fixture of `PROGRAMS`, which starts a server, a container, git or the tests of a repository;
 * a parameter that names such a fixture or PostgreSQL;
 * a place in `WHOLE`, the suites in which whole programs run.
+
+It sets the mark `full` on every other test in `BEHIND_JOURNEYS`.
 """
 
 import os
@@ -59,6 +61,9 @@ PROGRAMS = frozenset(
 WHOLE = frozenset({"durability", "operation", "walkthrough"})
 """Folders of `tests` whose tests run whole programs."""
 
+BEHIND_JOURNEYS = frozenset({"flows", "operation", "walkthrough"})
+"""Folders of `tests` whose tests with servers and containers repeat in depth what journeys show."""
+
 # A busy machine is no defect of an example. The time limit of the whole test stays.
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -96,9 +101,11 @@ def _heed_interrupts() -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark a unit test."""
+    """Mark a test with its tier."""
     if is_unit(item):
         item.add_marker("unit")
+    elif item.path.relative_to(item.config.rootpath / "tests").parts[0] in BEHIND_JOURNEYS:
+        item.add_marker("full")
 
 
 @pytest.hookimpl(trylast=True)  # after the tests were brought into random order

@@ -28,12 +28,12 @@ class SmallDisk:
 
 
 @contextmanager
-def mounted(folder: Path) -> Iterator[SmallDisk]:
-    """Mount a disk of 16 MiB, or skip the test if this user cannot."""
+def mounted(folder: Path, size_mb: int = 16) -> Iterator[SmallDisk]:
+    """Mount a disk of this size in MiB, or skip the test if this user cannot."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small disk takes root")
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size_mb}m", "tmpfs", str(folder)]
     done = subprocess.run(mount, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"no small disk can be mounted here: {done.stderr.strip()}")

@@ -7,6 +7,7 @@ of its faults.
 import argparse
 import asyncio
 import json
+import os
 import pickle
 import shutil
 import sys
@@ -150,14 +151,15 @@ def start_services(folder: Path, *, with_prefect: bool) -> Iterator[Services]:
         has_docker = True
     except docker.errors.DockerException:
         has_docker = False
+    can_mount = os.geteuid() == 0
     try:
         postgres = PostgresServer()
     except pytest.skip.Exception:
-        yield Services(None, None, has_docker)
+        yield Services(None, None, has_docker, can_mount)
         return
     with postgres:
         if not with_prefect:
-            yield Services(postgres, None, has_docker)
+            yield Services(postgres, None, has_docker, can_mount)
             return
         home = Path(tempfile.mkdtemp(prefix="prefect-", dir=folder))
         url = postgres.create_database("asyncpg")
@@ -168,7 +170,7 @@ def start_services(folder: Path, *, with_prefect: bool) -> Iterator[Services]:
             with temporary_settings(client):
                 asyncio.run(set_up(SetupRequest(zombie_s=50.0)))
             server.prefect("deploy", "--all")
-            yield Services(postgres, server, has_docker)
+            yield Services(postgres, server, has_docker, can_mount)
 
 
 if __name__ == "__main__":

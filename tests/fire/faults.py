@@ -1,5 +1,6 @@
 """Faults that strike a round. Each returns the number of calls that it may cost at most."""
 
+import os
 import random
 import signal
 import time
@@ -130,6 +131,29 @@ def fill_wal_with_noise(ground: Ground, chance: random.Random) -> int:
     return cost
 
 
+def damage_a_table(ground: Ground, chance: random.Random) -> int:
+    """Kill all commands, truncate a table of the lake, and move it away as the error says."""
+    cost = sum(kill_commands(ground, chance) for _ in list(ground.commands))
+    tables = sorted(ground.lake.rglob("*.parquet"))
+    if tables:
+        table = chance.choice(tables)
+        os.truncate(table, chance.randrange(table.stat().st_size))
+        ground.start()
+        while ground.commands and not ground.collect():
+            time.sleep(0.1)
+        table.unlink(missing_ok=True)
+    return cost
+
+
+def fill_disk(ground: Ground, chance: random.Random) -> int:
+    """Fill the disk of the lake for a moment. An answer that cannot be recorded is lost."""
+    assert ground.disk
+    ground.disk.fill()
+    time.sleep(chance.uniform(0.2, 3))
+    ground.disk.free()
+    return ground.concurrency
+
+
 def kill_container(ground: Ground, chance: random.Random) -> int:
     """Kill a container of the round."""
     attempts = {one.attempt_id for one in ground.open_journal().find("")}
@@ -161,9 +185,9 @@ def replace_worker(ground: Ground, chance: random.Random) -> int:
 
 def kill_server(ground: Ground, chance: random.Random) -> int:
     """Kill the Prefect server, and start it again."""
-    assert ground.prefect
-    ground.prefect.stop(signal.SIGKILL)
-    ground.prefect.start()
+    assert ground.server
+    ground.server.stop(signal.SIGKILL)
+    ground.server.start()
     return 0
 
 
@@ -175,10 +199,13 @@ _LOCAL: list[Fault] = [
     interrupt_twice,
     kill_child,
     pause_command,
+    damage_a_table,
 ]
 
 
-def list_faults(*, place: str, database: str, is_distributed: bool) -> dict[str, Fault]:
+def list_faults(
+    *, place: str, database: str, is_distributed: bool, has_small_disk: bool
+) -> dict[str, Fault]:
     """Return the faults that can strike such a round, by name."""
     faults = [
         *_ANYWHERE,
@@ -188,5 +215,7 @@ def list_faults(*, place: str, database: str, is_distributed: bool) -> dict[str,
         faults.append(move_clock)
     if place == "docker":
         faults.append(kill_container)
+    if has_small_disk:
+        faults.append(fill_disk)
     faults.append(restart_database if database == "postgres" else fill_wal_with_noise)
     return {fault.__name__: fault for fault in faults}

@@ -20,6 +20,7 @@ from agent.journal import Journal
 from agent.workspaces import ownership
 from flows.storage.journals import VARIABLE, open_journal
 from flows.storage.lake import Lake
+from tests.disks import SmallDisk, mounted
 from tests.fire.models import USD_PER_INPUT, USD_PER_OUTPUT, PaidModel
 from tests.operation.running import kill_all, start_worker
 from tests.servers.cable import Cable
@@ -34,6 +35,7 @@ CLOCK = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 """Debian's library that gives a program another clock, if it is installed."""
 
 LEASE_S = 4.0
+DISK_MB = 128
 NAME = "fire"
 _AT_BUDGET = "stopped by a budget"
 Result = tuple[Any, ...]
@@ -52,9 +54,13 @@ class Ground:
         processes: int = 1,
         postgres: PostgresServer | None = None,
         prefect: PrefectServer | None = None,
+        has_small_disk: bool = False,
         latency_s: float = 0.3,
     ) -> None:
-        self.folder, self.lake = folder, folder / "lake"
+        self.folder = folder
+        self.lake = folder / "disk" / "lake" if has_small_disk else folder / "lake"
+        self.disk: SmallDisk | None = None
+        self._has_small_disk = has_small_disk
         self.processes, self.concurrency = processes, int(declared["concurrency"])
         self.model, self.postgres = PaidModel(latency_s), postgres
         self.commands: list[subprocess.Popen[bytes]] = []
@@ -79,6 +85,7 @@ class Ground:
         if prefect is None:
             self.environment["PREFECT_HOME"] = str(folder / "prefect")
             copy_home("migrated", migrated, folder / "prefect")
+        self.server = prefect
         self.prefect = prefect.apart(folder, **self.environment) if prefect else None
 
     def __enter__(self) -> "Ground":
@@ -101,6 +108,8 @@ class Ground:
             }
             for arm in self._declared["arms"]
         ]
+        if self._has_small_disk:
+            self.disk = self._stack.enter_context(mounted(self.lake.parent, DISK_MB))
         self._path = self.folder / f"{NAME}.yaml"
         self._path.write_text(yaml.safe_dump({"name": NAME, **self._declared, "arms": arms}))
         self._stack.callback(self.kill)

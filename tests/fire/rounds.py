@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.instances import load
-from tests.fire.faults import list_faults
+from tests.fire.faults import Fault, list_faults
 from tests.fire.ground import Cell, Ground, Result
 from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import PrefectServer
@@ -31,6 +31,8 @@ class Services:
     postgres: PostgresServer | None
     prefect: PrefectServer | None
     has_docker: bool
+    can_mount: bool
+    """Whether this user can mount a small disk."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Round:
     place: str
     database: str
     is_distributed: bool
+    has_small_disk: bool
     budget_share: float | None
     """Budget as a share of the cost without faults."""
     faults: tuple[str, ...]
@@ -57,8 +60,8 @@ class Round:
         place = "docker" if services.has_docker and chance.random() < 0.3 else "host"
         place = "host" if is_distributed else place
         database = "postgres" if has_postgres or is_distributed else "sqlite"
-        names = [*list_faults(place=place, database=database, is_distributed=is_distributed)]
-        return cls(
+        has_small_disk = services.can_mount and not is_distributed and chance.random() < 0.3
+        drawn = cls(
             seed,
             arms=tuple(chance.sample(ARMS, chance.randint(1, 2))),
             instances=chance.randint(2, INSTANCES),
@@ -66,8 +69,20 @@ class Round:
             place=place,
             database=database,
             is_distributed=is_distributed,
+            has_small_disk=has_small_disk,
             budget_share=chance.choice([None, None, None, 0.5]),
-            faults=tuple(chance.choices(names, k=chance.randint(4, 8))),
+            faults=(),
+        )
+        names = [*drawn.list_faults()]
+        return replace(drawn, faults=tuple(chance.choices(names, k=chance.randint(4, 8))))
+
+    def list_faults(self) -> dict[str, Fault]:
+        """Return the faults that can strike this round, by name."""
+        return list_faults(
+            place=self.place,
+            database=self.database,
+            is_distributed=self.is_distributed,
+            has_small_disk=self.has_small_disk,
         )
 
     def declare(self) -> dict[str, Any]:
@@ -102,7 +117,7 @@ class Outcome:
 
 def measure_reference(folder: Path, place: str) -> dict[Cell, Result]:
     """Return the results without faults of all cells that a round can have."""
-    plain = Round(0, ARMS, INSTANCES, 1, place, "sqlite", False, None, ())
+    plain = Round(0, ARMS, INSTANCES, 1, place, "sqlite", False, False, None, ())
     with Ground(folder, plain.declare(), latency_s=0.0) as ground:
         _finish(ground)
         assert [code for code, _ in ground.ended] == [0], ground.ended
@@ -122,6 +137,7 @@ def run(round_: Round, folder: Path, services: Services, reference: dict[Cell, R
         processes=round_.processes,
         postgres=services.postgres if round_.database == "postgres" else None,
         prefect=services.prefect if round_.is_distributed else None,
+        has_small_disk=round_.has_small_disk,
     )
     outcome = Outcome()
     with ground:
@@ -156,9 +172,7 @@ def _select(reference: dict[Cell, Result], round_: Round) -> dict[Cell, Result]:
 
 def _strike(round_: Round, ground: Ground, outcome: Outcome) -> None:
     chance = random.Random(f"{round_.seed} strikes")
-    faults = list_faults(
-        place=round_.place, database=round_.database, is_distributed=round_.is_distributed
-    )
+    faults = round_.list_faults()
     for name in round_.faults:
         if not _wait_for_calls(ground, 1):
             return
