@@ -1,8 +1,8 @@
 """Fixtures and rules that all tests share: the tiers, the servers, and the real data.
 
 `make test` runs every test except those marked `full`, and `make test-all` runs all. `make
-test-unit` runs the tests marked `unit`. This module sets the mark `unit` on every test that uses none
-of these:
+test-unit` runs the tests marked `unit`. This module sets the mark `unit` on every test that uses
+none of these:
 
 * a mark `docker`, `full` or `slow`;
 * a fixture of `PROGRAMS`, which starts a server, a container, git or the tests of a repository;
