@@ -96,6 +96,8 @@ def prefect_api() -> Iterator[None]:
             logging.getLogger(name).propagate = False
         # Prefect would print an error for every batch of records that a restarting server misses.
         logging.raiseExceptions = False
+        # Its clients connect again. Their library prints the traceback of the lost connection.
+        logging.getLogger("websockets").setLevel(logging.CRITICAL)
     if url := os.environ.get("PREFECT_API_URL"):
         contact(url)
         yield

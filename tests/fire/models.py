@@ -2,6 +2,8 @@
 
 import threading
 from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tests.servers import openai_server as api
@@ -11,8 +13,13 @@ USD_PER_INPUT, USD_PER_OUTPUT = 1e-6, 1e-5
 
 REFUSALS = {"rate_limited": api.rate_limited("0.1"), "server_error": api.server_error()}
 """Answers without a charge."""
-LOSSES = {"dropped": api.dropped(), "cut": api.malformed(), "empty": api.empty_choices()}
-"""Answers that are charged, but of no use."""
+LOSSES: dict[str, Callable[[api.Reply], api.Reply]] = {
+    "dropped": lambda reply: api.dropped(),
+    "cut": lambda reply: api.malformed(),
+    "empty": lambda reply: api.empty_choices(),
+    "without its last bytes": lambda reply: replace(reply, missing=7),
+}
+"""How an answer becomes one that is charged, but of no use."""
 
 
 class PaidModel:
@@ -40,4 +47,5 @@ class PaidModel:
             self.asked[body["model"]] += 1
             self.charged_usd += usage["prompt_tokens"] * USD_PER_INPUT
             self.charged_usd += usage["completion_tokens"] * USD_PER_OUTPUT
-        return api.slow(self.latency_s, LOSSES.get(fault, reply))
+        lose = LOSSES.get(fault)
+        return api.slow(self.latency_s, lose(reply) if lose else reply)

@@ -52,7 +52,8 @@ def run_workers(server: PrefectServer, count: int) -> Iterator[None]:
 
 def start_worker(server: PrefectServer) -> "subprocess.Popen[bytes]":
     limit = str(IN_FLIGHT)
-    return server.begin("prefect", "worker", "start", "--pool", "durabench", "--limit", limit)
+    start = ("worker", "start", "--pool", "durabench", "--type", "process", "--limit", limit)
+    return server.begin("prefect", *start)
 
 
 def kill_all(program: "subprocess.Popen[bytes]") -> None:

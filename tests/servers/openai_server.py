@@ -40,6 +40,8 @@ class Reply:
     """Time to wait before answering."""
     drop: bool = False
     """Close the connection instead of answering."""
+    missing: int = 0
+    """Number of bytes at the end that are lost: the connection is closed before them."""
 
 
 Script = Callable[[dict[str, Any]], Reply]
@@ -273,8 +275,10 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             for name, value in reply.headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(payload)
+            self.wfile.write(payload[: len(payload) - reply.missing])
             self.wfile.flush()
+            if reply.missing:
+                self._drop()
 
         def log_message(self, *args: object) -> None:
             """Print nothing, to keep the terminal for the program under test."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -89,6 +90,7 @@ async def test_a_reply_without_tool_call_is_a_reply() -> None:
         api.Reply("<html>bad gateway</html>", 502),
         api.dropped(),
         api.malformed(),
+        replace(api.command("ls"), missing=7),
         api.Reply({"id": "x"}),
         api.Reply("[]"),
         api.empty_choices(),

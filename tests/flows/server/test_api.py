@@ -39,6 +39,29 @@ def test_a_command_sends_heartbeats_as_often_as_a_deployment(
         assert os.environ[HEARTBEATS] == every_s
 
 
+_LOST = """
+import logging
+from contextlib import nullcontext
+from flows.server import api
+api._private_server = nullcontext
+with api.prefect_api():
+    from prefect.logging.configuration import setup_logging
+    setup_logging()
+    logging.getLogger("websockets.client").error("keepalive ping failed")
+"""
+
+
+def test_a_lost_connection_is_not_printed() -> None:
+    """Prefect's clients connect again when their server was restarted."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", _LOST], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+
+
 @pytest.mark.full
 @pytest.mark.slow
 def test_a_command_has_one_server(tmp_path: Path) -> None:
