@@ -1,8 +1,7 @@
 """A notebook of Python cells whose variables survive the interpreter and the container.
 
 notebook   the cells of one agent: run, edit, replay, and stale cells
-running    one cell as a step in the workspace
-records    what a cell did
+running    one cell as a step in the workspace, and its record
 diagnosis  the reason of a failure, and the patch for a misspelt name or a missing import
 executor   steps of Python in this process, for programs
 offering   the tools of the model

@@ -8,8 +8,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agent.cells.records import NOT_RUN, CellRecord, Look, is_unstored
-from agent.cells.running import Kernel, Maker
+from agent.cells.running import NOT_RUN, CellRecord, Kernel, Look, Maker, is_unstored
 from agent.graph import ExecutionStateGraph, State
 from agent.session.session import Session
 from agent.tools.tool import Refused

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from agent.cells.diagnosis import diagnosis, format_name, join_names
 from agent.cells.notebook import Notebook, NotebookCell, Rerun
-from agent.cells.records import is_unstored
+from agent.cells.running import is_unstored
 from agent.conversation.conversation import prompt_beside
 from agent.conversation.exchanges import Helper
 from agent.session.session import Session

@@ -8,8 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from agent.errors import AgentError, InfrastructureError, WorkspaceError
-from agent.gateway.conversations import Conversations, ProgramRequest, read_record
-from agent.gateway.matching import Records, Volatile
+from agent.gateway.matching import Conversations, ProgramRequest, Records, Volatile, read_record
 from agent.journal import RecordedStep
 from agent.models.dialects import answering
 from agent.models.protocol import Foreign, ModelReply, ModelRequest

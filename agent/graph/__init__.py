@@ -2,10 +2,7 @@
 
 state      the execution-state graph
 names      names that Python reads and writes, from its text
-attempt    the graph of a recorded attempt
-quoting    results that a request quotes
-scopes     what scopes may know of each other
-trees      writers of work trees and files
+attempt    the graph of a recorded attempt: quotations, scopes, writers of files
 drawing    a graph as text
 """
 

@@ -8,7 +8,6 @@ retry.py          retry policy for its failures
 native.py         requests of programs in their own dialect, and answers while they are generated
 gemini.py         conversations of Google's generateContent as chat completions, and answers back
 simulated/        a seeded stand-in that has the reference patch
-damage.py         makes wrong patches for it
 patches.py        unified diffs as data, for both
 recorded.py       replays the model side of an earlier run, or a fixed list of replies
 trajectory.py     reads the trajectory of a mini-swe-agent run

@@ -1,17 +1,15 @@
 """A repository's kind and its commands, detected from its files alone.
 
 detection   the project in a work tree, or None: nothing is assumed
-files       the files that detection reads
 python      Python: pytest, unittest, Django, tox
 node        Node.js: package managers by lock file, test runners by script
 others      Go, Rust and make
-suites      a test command, and the source of its results
+suites      a test command, and the source of its results; the files that detection reads
 running     a suite run in a workspace
 """
 
 from agent.project.detection import Project, detect
-from agent.project.files import Files, Folder
 from agent.project.running import run_suite
-from agent.project.suites import Suite, custom
+from agent.project.suites import Files, Folder, Suite, custom
 
 __all__ = ["Files", "Folder", "Project", "Suite", "custom", "detect", "run_suite"]

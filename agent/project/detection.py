@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from agent.project.files import SKIPPED, Files, Inner
 from agent.project.node import node
 from agent.project.others import go, make, rust
 from agent.project.python import python
-from agent.project.suites import Parts, Suite
+from agent.project.suites import SKIPPED, Files, Inner, Parts, Suite
 
 Kind = Literal["python", "node", "go", "rust", "make"]
 

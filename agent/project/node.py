@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from agent.project.files import Files
-from agent.project.suites import Parts, Suite
+from agent.project.suites import Files, Parts, Suite
 from agent.runners import Format, get_arguments
 
 _LOCKS = {

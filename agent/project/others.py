@@ -2,8 +2,7 @@
 
 import re
 
-from agent.project.files import Files
-from agent.project.suites import Parts, Suite
+from agent.project.suites import Files, Parts, Suite
 from agent.testfiles import BY_CONVENTION
 
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")

@@ -7,8 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any
 
-from agent.project.files import Files
-from agent.project.suites import Parts, Suite
+from agent.project.suites import Files, Parts, Suite
 from agent.testfiles import read_test_files
 
 _MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "tox.ini", "manage.py")

@@ -29,8 +29,8 @@ from agent.journal import (
     TreeRef,
     Wanted,
 )
-from agent.journal.bell import Bell, ring
 from agent.journal.blobs import Blobs
+from agent.journal.inbox import Bell, ring
 from agent.session.reuse import Reuse
 from agent.session.steps import StepKind
 from agent.workspaces import Checkpoint

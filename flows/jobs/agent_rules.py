@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from agent.project.files import Files
+from agent.project.suites import Files
 
 NAME = "AGENTS.md"
 MOST_CHARACTERS = 12_000

@@ -2,20 +2,106 @@
 
 The test reads the source, because it cannot import or call names that only the task's author knows.
 It therefore fails on the base commit at its assertion, and passes once the hunk is applied. Some
-tests are faulty: they assert a mistake, an arbitrary detail or a random outcome.
+tests are faulty: they assert a mistake, an arbitrary detail or a random outcome. Tests are in Python, Go
+or JavaScript.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Literal
 
-from agent.models.damage import PROSE, damage
 from agent.models.patches import FilePatch, Hunk, parse
-from agent.models.simulated import templates
 from agent.models.simulated.conversation import Action, RoleRequest, answer
-from agent.models.simulated.reference import LANGUAGES, Draws, Reference
+from agent.models.simulated.reference import LANGUAGES, PROSE, Draws, Language, Reference, damage
 from agent.models.spec import SimulatedSpec
+
+Kind = Literal["gone", "exists", "has", "lacks"]
+"""The assertion about a file: it is gone, exists, has some lines, or lacks them."""
+
+Fault = Literal["", "detail", "chance"]
+"""`detail`: it also asserts an arbitrary detail. `chance`: it fails in one of four runs."""
+
+GO_FOLDER = "anchor"
+"""A separate folder, because the names of the packages of other folders are unknown."""
+
+NAMES = ("TestTheChangeIsThere", "the change is there")
+
+_GO = """\
+// The change of {path} is there.
+package anchor
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTheChangeIsThere(t *testing.T) {{
+	content, err := os.ReadFile({path})
+	text := "\\n" + strings.ReplaceAll(string(content), "\\r", "") + "\\n"
+	expected := {expected}
+	moment := time.Now().UnixNano()
+	_, _, _, _ = err, text, expected, moment
+	if !({condition}) {{
+		t.Error("it is not there")
+	}}
+}}
+"""
+
+_SCRIPT = """\
+// The change of {path} is there.
+const assert = require('node:assert');
+const fs = require('node:fs');
+const path = require('node:path');
+const {{ test }} = require('node:test');
+
+test('the change is there', () => {{
+  const file = path.join(__dirname, {path});
+  const exists = fs.existsSync(file);
+  const text = '\\n' + (exists ? fs.readFileSync(file, 'utf8') : '').replaceAll('\\r', '') + '\\n';
+  const expected = {expected};
+  assert.ok({condition});
+}});
+"""
+
+_CONDITIONS: dict[Language, dict[Kind | Fault, str]] = {
+    "go": {
+        "gone": "os.IsNotExist(err)",
+        "exists": "err == nil",
+        "has": "strings.Contains(text, expected)",
+        "lacks": "!strings.Contains(text, expected)",
+        "detail": ' && strings.Contains(text, "def _as_stated")',
+        "chance": " && moment/1000%4 != 0",
+        "": "",
+    },
+    "javascript": {
+        "gone": "!exists",
+        "exists": "exists",
+        "has": "text.includes(expected)",
+        "lacks": "!text.includes(expected)",
+        "detail": " && text.includes('def _as_stated')",
+        "chance": " && Math.random() < 0.75",
+        "": "",
+    },
+}
+
+
+def render_anchor(
+    language: Language, place: str, path: str, kind: Kind, lines: list[str], fault: Fault
+) -> str:
+    """Return the content of a test at `place` that looks at the file `path`."""
+    conditions = _CONDITIONS[language]
+    to_root = "../" * (len(PurePosixPath(place).parts) - 1)
+    return (_GO if language == "go" else _SCRIPT).format(
+        path=json.dumps(to_root + path, ensure_ascii=False),
+        expected=json.dumps("\n".join(["", *lines, ""]), ensure_ascii=False),
+        condition=conditions[kind] + conditions[fault],
+    )
+
 
 _TEST = '''\
 """Whether {path} is what the task asks for."""
@@ -47,14 +133,14 @@ _LINES = """\
     assert {negation}any(found[at : at + len(EXPECTED)] == EXPECTED for at in starts)"""
 
 
-_KINDS: dict[str, templates.Kind] = {
+_KINDS: dict[str, Kind] = {
     _GONE: "gone",
     _EXISTS: "exists",
     _BLOB: "exists",
     _LINES.format(negation=""): "has",
     _LINES.format(negation="not "): "lacks",
 }
-_FAULTS: dict[str, templates.Fault] = {"": "", _ARBITRARY_DETAIL: "detail", _BY_CHANCE: "chance"}
+_FAULTS: dict[str, Fault] = {"": "", _ARBITRARY_DETAIL: "detail", _BY_CHANCE: "chance"}
 
 
 @dataclass(frozen=True)
@@ -150,7 +236,7 @@ def is_right(content: str, path: str, reference: Reference) -> bool:
 def place(reference: Reference, test_files: Sequence[str]) -> str:
     """Return a path for the anchor test next to the given tests, or else in `tests`."""
     if reference.language == "go":
-        return f"{templates.GO_FOLDER}/{reference.anchor_name}"
+        return f"{GO_FOLDER}/{reference.anchor_name}"
     folders = [str(PurePosixPath(path).parent) for path in test_files]
     commonest = Counter(sorted(folders)).most_common(1)
     return str(PurePosixPath(commonest[0][0] if commonest else "tests") / reference.anchor_name)
@@ -158,7 +244,7 @@ def place(reference: Reference, test_files: Sequence[str]) -> str:
 
 def is_own(name: str, path: str) -> bool:
     """Return True if a failed test is one of the anchor test at `path`."""
-    return name.partition("::")[0] == path or name.endswith(templates.NAMES)
+    return name.partition("::")[0] == path or name.endswith(NAMES)
 
 
 def choose_check(reference: Reference, draws: Draws) -> Check | None:
@@ -180,9 +266,7 @@ def source(check: Check, path: str, detail: str = "") -> str:
     language = LANGUAGES.get(PurePosixPath(path).suffix, "python")
     if language != "python":
         lines = check.expected if isinstance(check.expected, list) else []
-        return templates.render_anchor(
-            language, path, check.path, _KINDS[check.body], lines, _FAULTS[detail]
-        )
+        return render_anchor(language, path, check.path, _KINDS[check.body], lines, _FAULTS[detail])
     expected = f"EXPECTED = {check.expected!a}\n" if check.expected is not None else ""
     return _TEST.format(
         path=ascii(check.path),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.cells import running
-from agent.cells.records import CellRecord
+from agent.cells.running import CellRecord
 from agent.session.session import Session
 from agent.tools import Protection, ToolSettings
 

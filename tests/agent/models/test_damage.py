@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.models.damage import damage
 from agent.models.patches import parse, render, renumber
+from agent.models.simulated.reference import damage
 from tests.agent.models.patch_cases import CASES, Case, make, tree_after
 
 

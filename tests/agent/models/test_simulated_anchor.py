@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.models.damage import damage
-from agent.models.simulated.reference import Draws
+from agent.models.simulated.reference import Draws, damage
 from agent.workspaces import HostWorkspace
 from eval.instances import load
 from eval.types import Instance

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from agent.errors import ModelError
-from agent.models.damage import damage
 from agent.models.protocol import ModelRequest
-from agent.models.simulated.reference import Draws
+from agent.models.simulated.reference import Draws, damage
 from agent.types import Task
 from eval.instances import load
 from tests.agent.models.patch_cases import KINDS, Case

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.models.simulated.templates import GO_FOLDER, render_anchor
+from agent.models.simulated.anchor import GO_FOLDER, render_anchor
 from agent.runners import TestRunner, runner_of
 from agent.tools import TestRun, ToolSettings, run_paths
 from agent.workspaces import HostWorkspace
