@@ -18,7 +18,7 @@ from typing import Literal
 
 from eval import harness, log_formats
 from eval.evaluation_files import list_evaluation_files, run_by_evaluation
-from eval.paths import is_runner, is_test, is_test_configuration
+from eval.patches import is_runner, is_test, is_test_configuration
 from eval.types import Applied, Evaluation, EvaluationOutcome, FileChange, Instance
 
 Kind = Literal[

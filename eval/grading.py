@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from eval import harness, network
+from eval import harness, log_formats
 from eval.applied_tree import AppliedTree
 from eval.digests import canonical_digest
 from eval.evaluation_files import is_watched, tests_of_evaluation
@@ -323,7 +323,7 @@ async def _network_hint(
     is_gold = patch.strip() == instance.patch.strip()
     if not is_gold and verdict.report is not None and verdict.report.results_found:
         return ""
-    line = network.failure(verdict.log, of_pip=is_gold)
+    line = log_formats.find_network_failure(verdict.log, of_pip=is_gold)
     if not line or not await official.is_offline():
         return ""
     wanted = f"the container has no network and the log shows a use of it ({line})"

@@ -3,12 +3,68 @@
 If a runner states how many tests it ran, forged results contradict that total. Runners differ
 in the totals that they print, in whether a name identifies one test, and in whether a line can
 be parsed by itself. So each rule of the audit applies only to the formats that meet its premise.
+
+Lines of a failed network access may explain a failure but prove nothing, since most eval scripts
+install packages that are installed already.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
+
+_FAILURES = re.compile(
+    "|".join(
+        (
+            # Messages of the C library, which Python, Ruby, PHP, apt, wget and others pass on.
+            r"Temporary failure (?:in name resolution|resolving)",
+            r"Name or service not known",
+            r"Name does not resolve",
+            r"getaddrinfo (?:EAI_AGAIN|ENOTFOUND|failed)",
+            r"\b(?:ENETUNREACH|EAI_AGAIN)\b",
+            r"Network is unreachable",
+            r"No route to host",
+            # pip and conda. Without retries, pip reports only that it found no version.
+            r"Failed to establish a new connection",
+            r"\bNameResolutionError\b",
+            r"\(from versions: none\)",
+            r"\bCondaHTTPError\b",
+            # git, curl, cargo, composer. ssh has its own variant.
+            r"[Cc]ould(?: not|n't) resolve (?:host|proxy)",
+            r"unable to resolve host",
+            r"spurious network error",
+            # uv, Go, Maven and Gradle, yarn, Bundler.
+            r"dns error: failed to lookup address",
+            r"\bdial tcp: lookup \S+",
+            r"\bdial tcp \S+: connect: network is unreachable",
+            r"\bUnknownHostException\b|: Unknown host \S",
+            r"trouble with your network connection",
+            r"Network error while fetching|Could not reach host",
+        )
+    )
+)
+_SHOWN_CHARACTERS = 160
+
+
+# pip's lines about one package. Most logs of a container without network have such lines.
+_OF_PIP = re.compile(r"\(from versions: none\)|WARNING: Retrying \(Retry\(")
+
+
+def find_network_failure(log: str, *, of_pip: bool = True) -> str:
+    """Return the first line of a log that shows a network failure, shortened, or `""`.
+
+    Without `of_pip`, lines of pip do not count.
+    """
+    for match in _FAILURES.finditer(log):
+        begin = log.rfind("\n", 0, match.start()) + 1
+        end = log.find("\n", match.end())
+        whole = log[begin : end if end >= 0 else None]
+        if of_pip or _OF_PIP.search(whole) is None:
+            line = " ".join(whole.split())
+            is_short = len(line) <= _SHOWN_CHARACTERS
+            return line if is_short else " ".join(match[0].split())[:_SHOWN_CHARACTERS]
+    return ""
+
 
 _COLOUR = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 

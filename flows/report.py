@@ -19,7 +19,7 @@ from flows.experiments.gates import check_answers
 from flows.server.artifacts import HISTORY, artifact_key
 from flows.server.ends import end_as_state
 from flows.server.retry import patiently
-from flows.storage import bindings, report_files
+from flows.storage import journals, report_files
 from flows.storage.lake import Lake
 from reports.format import plural
 
@@ -86,7 +86,7 @@ async def publish(
     markdown = await asyncio.to_thread(
         lambda: report_files.write(store, built, insight_of=insights(store))
     )
-    lake_id = await asyncio.to_thread(bindings.lake_id, store)
+    lake_id = await asyncio.to_thread(journals.lake_id, store)
     page = str(report_files.page_path(store, experiment))
     planned = sum(arm.planned for arm in built.arms)
     rows = min(planned, SHOWN_CELLS)

@@ -1,7 +1,7 @@
 """The agent and the audit classify the same files as tests, except for the differences listed here.
 
 The two packages may not import each other. `agent.runner_settings` decides what an agent may not
-edit, and `eval.paths` which changes make a verdict suspect.
+edit, and `eval.patches` which changes make a verdict suspect.
 """
 
 import re
@@ -16,7 +16,7 @@ from agent.runner_settings import differ, has_settings, is_test_support
 from agent.testfiles import BY_CONVENTION
 from eval import instances, patches
 from eval.audit import audit
-from eval.paths import is_test, is_test_configuration
+from eval.patches import is_test, is_test_configuration
 from eval.types import Applied, FileChange
 from tests.eval.trees import graded
 

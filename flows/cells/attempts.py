@@ -25,7 +25,7 @@ from agent.session.steps import Step, from_record
 from agent.types import Outcome
 from flows.experiments import cell_state, records, workspaces
 from flows.experiments.ancestry import alone_in_folder, origin_of, reuse_of
-from flows.experiments.causes import say_retry
+from flows.experiments.brake import say_retry
 from flows.experiments.cell_state import is_solved
 from flows.experiments.cells import Cell
 from flows.experiments.keys import attempt_id_of, attempt_key, is_cached, origins

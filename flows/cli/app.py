@@ -15,7 +15,6 @@ from flows.cli import (
     agents,
     attempts,
     compare,
-    comparison,
     images,
     imports,
     operate,
@@ -57,7 +56,7 @@ WING = "flows.jobs.cli"
 GROUPS: Mapping[str, Sequence[Callable[..., None] | typer.Typer | str]] = {
     "Start here": (
         start.demo,
-        comparison.compare,
+        compare.compare,
         start.run,
         start.init,
         start.status,

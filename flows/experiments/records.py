@@ -1,4 +1,4 @@
-"""Convert attempts, steps and gradings to lake rows."""
+"""Convert attempts, their programs and replies, steps and gradings to lake rows."""
 
 import json
 from collections import Counter
@@ -6,24 +6,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 from agent.arms.command import SCOPE
+from agent.arms.command.recipe import CommandOptions
+from agent.arms.options import ArmOptions
 from agent.conversation import replies
 from agent.errors import RequestRefused
 from agent.journal import Attempt
 from agent.models.protocol import ModelReply, Usage
-from agent.models.spec import LiteLLMSpec, ModelSpec, SimulatedSpec
+from agent.models.spec import LiteLLMSpec, ModelSpec, RecordedSpec, SimulatedSpec
 from agent.session.reuse import Rules
 from agent.session.steps import ActionResult, CutOff, Result, Step
 from agent.types import Outcome
 from agent.workspaces import CommandResult
 from eval.audit import Audit, AuditedVerdict
+from eval.digests import canonical_digest
 from eval.types import Evaluation
-from flows.experiments import programs, resources
+from flows.experiments import resources
 from flows.experiments.cell_state import Interruption
 from flows.experiments.cells import Cell, Submission
-from flows.experiments.flaws import FLAWS, reader_of
 from flows.experiments.keys import agent_spec, attempt_id_of
 from flows.storage.files import (
     content_json,
@@ -33,6 +35,71 @@ from flows.storage.files import (
     patch_sha256,
 )
 from flows.storage.lake import Lake, Row, versions
+
+NO_PROGRAM: Row = {
+    "claimed_usd": None,
+    "restarts": None,
+    "answered_from_record": None,
+    "loosened_calls": None,
+    "unused_calls": None,
+    "first_difference": None,
+    "refused_tools": None,
+    "first_request_s": None,
+    "agent_version": None,
+    "recipe_digest": None,
+}
+"""The columns of an attempt that ran no external program."""
+
+
+def columns(options: ArmOptions, program: Mapping[str, Any], steps: Iterable[Step]) -> Row:
+    """Return the columns of an attempt. `program` is its `ProgramRun`; empty if it did not end."""
+    if not isinstance(options, CommandOptions):
+        return NO_PROGRAM
+    recipe = options.program.model_dump(mode="json", exclude_defaults=True)
+    row = {name: program.get(name) for name in NO_PROGRAM}
+    row["recipe_digest"] = canonical_digest(recipe)
+    starts = sum(step.scope == SCOPE and step.request.get("action") == "begin" for step in steps)
+    row["restarts"] = max(starts - 1, 0)
+    if program:
+        row["refused_tools"] = sum(program.get("server_tools", {}).values())
+        row["unused_calls"] = len(program.get("unused_calls", ()))
+        if "loosened" in program:  # not in attempts of earlier releases
+            row["loosened_calls"] = len(program["loosened"])
+            row["first_difference"] = _describe(program["first_difference"])
+    return row
+
+
+def _describe(difference: Mapping[str, str] | None) -> str | None:
+    """Return the first difference of a call that was bought twice as one line."""
+    if difference is None:
+        return None
+    return f"{difference['place']}: {difference['before']!r} became {difference['after']!r}"
+
+
+FLAWS: tuple[replies.Flaw, ...] = get_args(replies.Flaw)
+
+
+def reader_of(cell: Cell, steps: Sequence[Step]) -> replies.Reader | None:
+    """Return the reader of the replies in these steps of an attempt.
+
+    Return None where it is unknown whether a text is a call: for a function of another package and
+    for recorded models. In a chat, a text goes to the person.
+    """
+    arm, model = cell.arm, cell.experiment.model_of(cell.arm)
+    if arm.agent == "command":
+        return replies.reader_of_programs(steps)
+    specs = arm.options.models(model) if model else {}
+    is_recorded = any(isinstance(spec, RecordedSpec) for spec in specs.values())
+    if arm.agent == "python" or is_recorded or getattr(arm.options, "interactive", False):
+        return None
+
+    def is_native(role: str) -> bool:
+        return getattr(specs.get(role, model), "native_tools", True)
+
+    if arm.agent in ("mini", "mini_retry"):
+        return replies.reader_of_mini(is_native)
+    return replies.reader_of_conversations(is_native)
+
 
 LOG_TAIL_CHARACTERS = 4_000
 
@@ -169,7 +236,7 @@ def _attempt_row(record: AttemptRecord) -> Row:
         "base_attempt_id": record.base_attempt_id,
         "reused_calls": len(reused),
         "reused_usd": _sum_known_usd(reused),
-        **programs.columns(cell.arm.options, record.program, record.steps),
+        **columns(cell.arm.options, record.program, record.steps),
         "seed": cell.seed,
         "image": instance.image if cell.place.environment == "docker" else "",
         "image_digest": cell.place.image_digest,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from flows.display.terminal import warn
-from flows.formats import lake_rows, leaderboards
+from flows.formats import lake_rows, table_files
 from flows.formats.attempts import ExchangedAttempt, ReadFiles, describe, read_content
 from flows.formats.table_files import open_sheet
 from flows.formats.tables import AMOUNTS, create_results
@@ -24,7 +24,7 @@ def read(path: Path, columns: Mapping[str, str]) -> ReadFiles:
         UsageError: the file, a column or a row cannot be used.
     """
     content = read_content(path)
-    with open_sheet(path, leaderboards.flatten(path, content)) as sheet:
+    with open_sheet(path, table_files.flatten(path, content)) as sheet:
         for note in create_results(path, sheet, columns, needs_arm=False):
             warn(f"{path}: {note}")
         found = read_rows(sheet.connection, _READ)

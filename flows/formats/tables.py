@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from eval.digests import canonical_digest
 from flows.display.errors import UsageError
 from flows.display.terminal import warn
-from flows.formats import imported_arms, lake_rows, leaderboards, table_columns, table_notes
+from flows.formats import imported_arms, lake_rows, table_columns, table_files, table_notes
 from flows.formats.attempts import read_content
 from flows.formats.imported_arms import Comparisons, ImportedArm, Summary
 from flows.formats.table_columns import FILLED, KINDS, NAMES, REQUIRED
@@ -101,7 +101,7 @@ def import_table(
     content = read_content(path)
     digest = hashlib.sha256(content).hexdigest()
     source = canonical_digest(["table", str(path.absolute())])[:16]
-    with open_sheet(path, leaderboards.flatten(path, content)) as sheet:
+    with open_sheet(path, table_files.flatten(path, content)) as sheet:
         notes = create_results(path, sheet, columns)
         connection = sheet.connection
         rows = connection.execute(_ARMS).fetchall()

@@ -41,7 +41,7 @@ from flows.server.logs import run_log
 from flows.server.retry import patiently
 from flows.server.stopping import graceful_stop
 from flows.server.turns import in_turn
-from flows.storage import bindings, journals
+from flows.storage import journals
 from flows.storage.cleanup import clean_up_around
 from flows.storage.files import patch_sha256
 from flows.storage.lake import Lake, Row
@@ -324,7 +324,7 @@ async def publish_report(row: Row, store: Lake) -> None:
     """Publish the report of a job as artifacts of the flow run."""
     if row["patch"] is None:
         return
-    lake_id = await asyncio.to_thread(bindings.lake_id, store)
+    lake_id = await asyncio.to_thread(journals.lake_id, store)
     await patiently(
         acreate_markdown_artifact,
         markdown=body.body(row, ""),

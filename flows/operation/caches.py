@@ -11,7 +11,7 @@ from eval import repositories
 from eval.errors import ImageError
 from eval.repositories import RepositorySource
 from flows.display.terminal import error_console
-from flows.storage import bindings
+from flows.storage import journals
 from flows.storage.images import ImageCache, cache_folder
 from flows.storage.job_names import FINAL
 from flows.storage.lake import Lake
@@ -69,7 +69,7 @@ def prune_artifacts(
     """Prune artifact versions that only the history of an artifact shows."""
     from flows.server import artifacts  # Prefect takes a second to import
 
-    lake_id = bindings.lake_id(lake)
+    lake_id = journals.lake_id(lake)
     with artifacts.connect() as client:
         if client is None:
             return Pruned("artifacts", "not checked: PREFECT_API_URL is not set")

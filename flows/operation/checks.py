@@ -15,7 +15,7 @@ from eval.reach import address_of, explain_no_connection
 from flows.display.errors import UsageError
 from flows.display.findings import Finding, note, ok, problem
 from flows.operation.surroundings import proxies
-from flows.server.first_contact import contact, is_open
+from flows.server.api import contact, is_open
 from flows.storage import journals
 
 if TYPE_CHECKING:

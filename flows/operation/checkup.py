@@ -30,7 +30,7 @@ from flows.experiments.declaration import Experiment
 from flows.experiments.models import ADDRESSES, join_arms, list_providers_with_keys
 from flows.experiments.needs import find_full_disks
 from flows.operation.checks import check_network, check_server
-from flows.storage import bindings, cleanup, journals
+from flows.storage import cleanup, journals
 from flows.storage.images import cache_folder
 from flows.storage.lake import Lake, versions
 from reports.errors import ReportError
@@ -192,7 +192,7 @@ def _check_journal(path: str | None) -> list[Finding]:
     try:
         lake = Lake.existing(path)
         url = journals.journal_url(lake)
-        binding = bindings.read(lake)
+        binding = journals.read_binding(lake)
         if binding is None:
             journals.check_knows(lake, url)
             if is_missing(url) or Journal.id_at(url) is None:

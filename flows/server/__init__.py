@@ -1,7 +1,6 @@
 """The Prefect server and its clients in the flows.
 
-api             the configured server, or a private one for one command
-first_contact   checks that the address is a Prefect server and that it answers
+api             the configured server, checked at once, or a private one for one command
 settings        the settings that a server needs
 setup           work pool, limits and automations
 retry           retries while the server is unreachable

@@ -13,7 +13,7 @@ from typing import Protocol, cast
 from agent.errors import JournalError
 from agent.journal import Queue
 from agent.timings import timings
-from flows.experiments.causes import say_retry
+from flows.experiments.brake import say_retry
 from flows.experiments.cell_queue import OnEnd
 from flows.experiments.cell_state import End
 from flows.experiments.cells import Cell

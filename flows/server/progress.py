@@ -14,7 +14,7 @@ from flows.display.progress import TerminalProgress
 from flows.display.terminal import say
 from flows.server.artifacts import artifact_key
 from flows.server.retry import patiently
-from flows.storage import bindings
+from flows.storage import journals
 from flows.storage.lake import Lake
 from reports.format import plural
 
@@ -48,7 +48,7 @@ class RunProgress(TerminalProgress):
         percent = 100 * self._done / self._total
         if self._artifact is None:
             key = artifact_key(
-                "progress", self._name, await asyncio.to_thread(bindings.lake_id, self._lake)
+                "progress", self._name, await asyncio.to_thread(journals.lake_id, self._lake)
             )
             self._artifact = await patiently(
                 acreate_progress_artifact, progress=percent, key=key, description=self._name

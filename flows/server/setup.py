@@ -23,8 +23,8 @@ from agent.errors import InfrastructureError
 from agent.timings import timings
 from flows.display.errors import UsageError
 from flows.server import events
+from flows.server.api import contact, is_open
 from flows.server.engine import COMMAND
-from flows.server.first_contact import contact, is_open
 from flows.server.retry import beside_others
 from flows.server.settings import (
     CELLS,

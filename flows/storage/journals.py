@@ -1,8 +1,8 @@
 """Locating the journal of a lake: `DURABENCH_DATABASE_URL`, or SQLite next to the tables.
 
 A lake on an object store needs the former, because SQLite needs a disk. The first run binds the
-lake and the journal to each other (`flows.storage.bindings`). After that, any other journal is
-refused.
+lake and the journal to each other. After that, any other journal is refused: two journals for one
+lake would not share leases, budgets and steps, and work paid for in one would be paid for again.
 """
 
 import functools
@@ -18,13 +18,113 @@ from agent.journal import Claim, Journal
 from agent.journal.blobs import Blobs
 from agent.journal.database import is_missing, show_url
 from flows.display.errors import Mismatch, UsageError
-from flows.storage import bindings
-from flows.storage.bindings import ADOPT, Binding
 from flows.storage.lake import Lake, Row
 from flows.storage.whole_files import write_whole
 
 if TYPE_CHECKING:
     from upath import UPath
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from agent.errors import InfrastructureError
+from flows.storage.whole_files import create_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from upath import UPath
+
+
+ADOPT = "`durabench doctor --adopt-journal`"
+
+
+class Binding(BaseModel):
+    """A lake and its journal by id, and the location of the journal at that time."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    lake_id: str
+    journal_id: str
+    journal: str
+    """Display location: without passwords; relative to the lake for a file inside it."""
+
+    def journal_of(self, lake: Lake) -> str:
+        """Return the display location of the lake's journal."""
+        return self.journal if "://" in self.journal else f"sqlite:///{lake.root}/{self.journal}"
+
+
+def read_binding(lake: Lake) -> Binding | None:
+    """Return the binding of a lake; None if it is not bound to a journal yet.
+
+    Raises:
+        Mismatch: the binding cannot be parsed.
+        InfrastructureError: a disk or object-store operation failed.
+    """
+    path = _path(lake)
+    with lake.reading():
+        try:
+            content = path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+    try:
+        return Binding.model_validate_json(content)
+    except ValidationError:
+        raise Mismatch(
+            f"{path} is damaged, so the journal of the lake is unknown: restore it from a copy, "
+            f"or configure the journal and write it again with {ADOPT}"
+        ) from None
+
+
+def lake_id(lake: Lake) -> str:
+    """Return the id of a lake; its location if it is not bound to a journal yet.
+
+    Raises:
+        Mismatch, InfrastructureError: see `read`.
+    """
+    binding = read_binding(lake)
+    return binding.lake_id if binding else str(lake.root)
+
+
+def bind(lake: Lake, journal_id: str, journal: str) -> Binding:
+    """Bind a lake to a journal, unless it is already bound. Return the binding in effect.
+
+    Raises:
+        InfrastructureError: a disk or object-store operation failed.
+    """
+    new = Binding(lake_id=uuid.uuid4().hex, journal_id=journal_id, journal=journal)
+    create_whole(_path(lake), new.model_dump_json().encode())
+    # Read again in either case: not every store can keep the first of two concurrent writes.
+    binding = read_binding(lake)
+    if binding is None:
+        raise InfrastructureError(f"{_path(lake)} was written and has disappeared: run again")
+    return binding
+
+
+def rebind(lake: Lake, journal_id: str, journal: str) -> tuple[Binding | None, Binding]:
+    """Bind a lake to a journal, replacing any earlier binding. Return the old and new binding.
+
+    Raises:
+        InfrastructureError: a disk or object-store operation failed.
+    """
+    try:
+        before = read_binding(lake)
+    except Mismatch:
+        before = None
+    lake_id = before.lake_id if before else uuid.uuid4().hex
+    after = Binding(lake_id=lake_id, journal_id=journal_id, journal=journal)
+    write_whole(_path(lake), after.model_dump_json().encode())
+    return before, after
+
+
+def sign_path(lake: Lake, sign: str) -> "Path | UPath":
+    """Return the path of a marker file that identifies a lake; earlier copies do not have it."""
+    return _path(lake).with_name(f"sign-{sign}")
+
+
+def _path(lake: Lake) -> "Path | UPath":
+    return lake.root / ".journal" / "binding.json"
+
 
 VARIABLE = "DURABENCH_DATABASE_URL"
 _FILE = "journal.sqlite"
@@ -86,7 +186,7 @@ def existing_journal(lake: Lake) -> Journal | None:
     has_file = isinstance(lake.root, Path) and (lake.root / _FILE).is_file()
     if os.environ.get(VARIABLE) or has_file:
         return _open(journal_url(lake), lake.root)
-    if binding := bindings.read(lake):
+    if binding := read_binding(lake):
         raise _mismatch(lake, binding)
     return None
 
@@ -102,7 +202,7 @@ def claim(lake: Lake, experiment: str) -> None:
     Raises:
         Mismatch: the experiment belongs to another lake.
     """
-    journal, binding = open_journal(lake), bindings.read(lake)
+    journal, binding = open_journal(lake), read_binding(lake)
     assert binding is not None, "its journal was opened"
     owner = journal.claim(experiment, Claim(binding.lake_id, str(lake.root)))
     if owner.lake_id != binding.lake_id:
@@ -116,9 +216,9 @@ def claim(lake: Lake, experiment: str) -> None:
 
 def home(lake: Lake) -> Home:
     """Write the marker of a run to its lake and journal. Return the home for its workers."""
-    journal, binding, sign = open_journal(lake), bindings.read(lake), uuid.uuid4().hex
+    journal, binding, sign = open_journal(lake), read_binding(lake), uuid.uuid4().hex
     assert binding is not None, "its journal was opened"
-    write_whole(bindings.sign_path(lake, sign), b"")
+    write_whole(sign_path(lake, sign), b"")
     journal.leave_sign(sign)
     return Home(
         lake_id=binding.lake_id,
@@ -138,11 +238,11 @@ def check_home(lake: Lake, wanted: Home) -> None:
     """
     what = f"the run that ordered this cell has its lake at {wanted.lake}"
     mend = "set DURABENCH_LAKE of this worker to that one and restart it"
-    binding = bindings.read(lake)
+    binding = read_binding(lake)
     if binding is None or binding.lake_id != wanted.lake_id:
         raise Mismatch(f"{what}, and this worker has another at {lake.root}: {mend}")
     with lake.reading():
-        has_sign = bindings.sign_path(lake, wanted.sign).exists()
+        has_sign = sign_path(lake, wanted.sign).exists()
     if not has_sign:
         raise Mismatch(f"{what}, and this worker has a copy of it at {lake.root}: {mend}")
     what = f"the run that ordered this cell has its journal at {wanted.journal}"
@@ -170,7 +270,7 @@ def adopt(lake: Lake) -> tuple[Binding | None, Binding, int]:
     url = journal_url(lake)
     journal = Journal.open(url, blobs=blobs(lake))
     try:
-        before, after = bindings.rebind(lake, journal.id, _relative(lake, url))
+        before, after = rebind(lake, journal.id, _relative(lake, url))
         taken = journal.hand_over(Claim(after.lake_id, str(lake.root)))
     finally:
         journal.close()
@@ -197,11 +297,11 @@ def unknown_attempt(lake: Lake, known: set[str]) -> tuple[str, str] | None:
 @functools.cache
 def _bound(url: str, root: "Path | UPath") -> Journal:
     lake = Lake(root)
-    if bindings.read(lake) is None:
+    if read_binding(lake) is None:
         check_knows(lake, url)
     lake.make_folder()
     journal = _open(url, root)
-    binding = bindings.bind(lake, journal.id, _relative(lake, url))
+    binding = bind(lake, journal.id, _relative(lake, url))
     if binding.journal_id != journal.id:
         forget()
         raise _mismatch(lake, binding)
@@ -211,7 +311,7 @@ def _bound(url: str, root: "Path | UPath") -> Journal:
 @functools.cache
 def _open(url: str, root: "Path | UPath") -> Journal:
     lake = Lake(root)
-    binding = bindings.read(lake)
+    binding = read_binding(lake)
     expected = binding.journal_id if binding else None
     try:
         return Journal.open(url, blobs=blobs(lake), expected_id=expected)

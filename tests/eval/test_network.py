@@ -1,6 +1,6 @@
 """Lines of a log that show a failed use of the network."""
 
-from eval.network import failure
+from eval.log_formats import find_network_failure
 
 PIP = (
     "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError: Failed to "
@@ -12,7 +12,9 @@ GIT = "fatal: unable to access 'https://x/': Could not resolve host: x\n"
 
 def test_lines_of_pip_count_only_if_they_may() -> None:
     """Most logs without network have lines of pip. The first other line is the one shown."""
-    assert failure(PIP).startswith("WARNING: Retrying") or "establish" in failure(PIP)
-    assert failure(PIP, of_pip=False) == ""
-    assert failure(PIP + GIT, of_pip=False) == GIT.strip()
-    assert failure("ok\n" * 3) == ""
+    assert find_network_failure(PIP).startswith(
+        "WARNING: Retrying"
+    ) or "establish" in find_network_failure(PIP)
+    assert find_network_failure(PIP, of_pip=False) == ""
+    assert find_network_failure(PIP + GIT, of_pip=False) == GIT.strip()
+    assert find_network_failure("ok\n" * 3) == ""

@@ -26,7 +26,7 @@ from flows.server.artifacts import artifact_key
 from flows.server.settings import JOB_TAG
 from flows.shard import shard
 from flows.solve import solve
-from flows.storage import bindings, report_files
+from flows.storage import journals, report_files
 from flows.storage.lake import Lake
 from tests.operation.running import online, shards, wait_until
 from tests.servers.prefect_server import ROOT, PrefectServer
@@ -299,7 +299,7 @@ def test_the_smoke_deployment_runs_on_a_worker(deployed: PrefectServer) -> None:
     lake = Lake.existing(server.environment["DURABENCH_LAKE"])
     [name] = [each for each in lake.experiments() if each.startswith("smoke-")]
     progress, told = (
-        artifact_key(kind, name, bindings.lake_id(lake)) for kind in ("progress", "report")
+        artifact_key(kind, name, journals.lake_id(lake)) for kind in ("progress", "report")
     )
     server.prefect("artifact", "inspect", progress)
     assert "Arms" in server.prefect("artifact", "inspect", told)

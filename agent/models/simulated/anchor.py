@@ -2,8 +2,8 @@
 
 The test reads the source, because it cannot import or call names that only the task's author knows.
 It therefore fails on the base commit at its assertion, and passes once the hunk is applied. Some
-tests are faulty: they assert a mistake, an arbitrary detail or a random outcome. Tests are in Python, Go
-or JavaScript.
+tests are faulty: they assert a mistake, an arbitrary detail or a random outcome. Tests are in
+Python, Go or JavaScript.
 """
 
 import json

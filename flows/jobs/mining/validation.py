@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from agent.errors import Unfit
 from eval import grading, harness, history
-from eval.copies import find_copies
 from eval.errors import ImageError
-from eval.preflight import TIMEOUT_S
+from eval.preflight import TIMEOUT_S, find_copies
 from eval.types import GradingShell, Instance
 from flows.experiments import workspaces
 from flows.experiments.cells import Place

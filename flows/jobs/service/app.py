@@ -28,7 +28,7 @@ from flows.jobs.service.board import Board
 from flows.jobs.service.feed import Feed, Service
 from flows.jobs.service.guard import Guard, Limits, Problem, is_loopback, tell_when, wants_page
 from flows.jobs.service.orders import Fields
-from flows.server.first_contact import is_open
+from flows.server.api import is_open
 from flows.server.settings import open_api
 from flows.server.setup import reach_server
 from flows.storage.lake import Lake

@@ -6,7 +6,7 @@ from agent.arms.command import SCOPE
 from agent.arms.command.recipe import CommandOptions
 from agent.arms.options import MiniOptions
 from agent.session.steps import ActionResult, Step
-from flows.experiments.programs import NO_PROGRAM, columns
+from flows.experiments.records import NO_PROGRAM, columns
 from tests.agent.arms.command.programs import tiny
 
 

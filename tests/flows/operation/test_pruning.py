@@ -26,7 +26,7 @@ from flows.experiments.declaration import Experiment
 from flows.report import SERVED
 from flows.server import artifacts
 from flows.server.artifacts import artifact_key
-from flows.storage import bindings, report_files
+from flows.storage import journals, report_files
 from flows.storage.images import ImageCache
 from flows.storage.journals import VARIABLE, blobs, open_journal
 from flows.storage.lake import Lake
@@ -384,7 +384,7 @@ async def test_the_latest_version_of_each_artifact_stays(
                 for kind in artifacts.KINDS
             }
 
-    lake_id = bindings.lake_id(lake)
+    lake_id = journals.lake_id(lake)
     before = await versions()
     assert {kind: len(found) for kind, found in before.items()} == dict.fromkeys(before, 2)
     chosen = ["--only", "artifacts", "--experiment", "published"]

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from flows.display.errors import UsageError
-from flows.server.first_contact import is_open
+from flows.server.api import is_open
 from flows.server.settings import AUTHENTICATION, CLIENTS
 from flows.server.setup import write_settings
 from tests.servers.prefect_home import copy_home, migrated

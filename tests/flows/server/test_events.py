@@ -15,7 +15,7 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary
 from flows.experiments.plan import prepare
 from flows.server import events
 from flows.server.artifacts import artifact_key
-from flows.storage import bindings
+from flows.storage import journals
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 from tests.flows.test_waiting import DONE, WRITE
@@ -61,7 +61,7 @@ def told(server: PrefectServer, experiment: str, last: str, times: int) -> list[
 
 def latest(server: PrefectServer, kind: str, experiment: str, folder: Path) -> Any:
     """Return the newest artifact of a kind."""
-    key = artifact_key(kind, experiment, bindings.lake_id(Lake.existing(folder / "lake")))
+    key = artifact_key(kind, experiment, journals.lake_id(Lake.existing(folder / "lake")))
     return server.get(f"/artifacts/{key}/latest")
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from agent.errors import InfrastructureError
 from agent.timings import timings
-from flows.server.first_contact import contact
+from flows.server.api import contact
 from tests.servers.cable import Cable
 from tests.servers.postgres import PostgresServer, free_port
 from tests.servers.prefect_server import PrefectServer

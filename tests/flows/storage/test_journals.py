@@ -18,7 +18,7 @@ from flows.cli.app import app
 from flows.display.errors import Mismatch
 from flows.shard import shard
 from flows.solve import solve
-from flows.storage import bindings, journals
+from flows.storage import journals
 from flows.storage.journals import VARIABLE
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial
@@ -166,7 +166,7 @@ def test_concurrent_first_runs_bind_one_journal(
             def bind(index: int) -> str:
                 barrier.wait()  # noqa: B023 - used within the turn
                 lake, journal = lakes[index], opened[index]  # noqa: B023
-                return bindings.bind(lake, journal.id, urls[index]).journal_id  # noqa: B023
+                return journals.bind(lake, journal.id, urls[index]).journal_id  # noqa: B023
 
             with ThreadPoolExecutor(4) as pool:
                 found = set(pool.map(bind, range(4)))
