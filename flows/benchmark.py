@@ -21,9 +21,8 @@ from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import Plan, prepare
 from flows.report import publish
 from flows.server.dispatch import run_queue
-from flows.server.ends import end_as_state
 from flows.server.events import Announcements
-from flows.server.flow_run import name_run, parse_declaration
+from flows.server.flow_run import end_as_state, name_run, parse_declaration
 from flows.server.progress import RunProgress
 from flows.server.shard_runs import Order
 from flows.server.shards import FlowRunShards

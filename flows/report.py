@@ -17,7 +17,7 @@ from prefect.artifacts import (
 from flows.experiments.diagnosis import insights
 from flows.experiments.gates import check_answers
 from flows.server.artifacts import HISTORY, artifact_key
-from flows.server.ends import end_as_state
+from flows.server.flow_run import end_as_state
 from flows.server.retry import patiently
 from flows.storage import journals, report_files
 from flows.storage.lake import Lake

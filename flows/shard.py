@@ -14,7 +14,7 @@ from flows.display.errors import UsageError
 from flows.experiments.cell_queue import ShardPart
 from flows.experiments.cell_state import REFUSED
 from flows.experiments.declaration import Experiment
-from flows.server.ends import end_as_state, fail
+from flows.server.flow_run import end_as_state, fail
 from flows.server.shard_runs import lease_name, was_given_up
 from flows.server.stopping import graceful_stop
 from flows.storage.journals import Home, check_home

@@ -9,8 +9,7 @@ from flows.display.terminal import say
 from flows.experiments.declaration import ExperimentSource
 from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import prepare
-from flows.server.ends import end_as_state
-from flows.server.flow_run import name_run, parse_declaration
+from flows.server.flow_run import end_as_state, name_run, parse_declaration
 from flows.server.logs import brief, run_log
 from flows.server.stopping import graceful_stop
 

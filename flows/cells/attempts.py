@@ -1,4 +1,4 @@
-"""Attempts: the task in which an arm solves a cell, and its grading."""
+"""The Prefect tasks of a cell: an arm solves it, its patch is graded, and graded again."""
 
 import asyncio
 import json
@@ -23,12 +23,15 @@ from agent.session.log import JournalLog
 from agent.session.session import Session
 from agent.session.steps import Step, from_record
 from agent.types import Outcome
+from eval.audit import AuditedVerdict
+from flows.cells import judging
+from flows.cells.judging import Verdict
 from flows.experiments import cell_state, records, workspaces
-from flows.experiments.ancestry import alone_in_folder, origin_of, reuse_of
 from flows.experiments.brake import say_retry
 from flows.experiments.cell_state import is_solved
-from flows.experiments.cells import Cell
+from flows.experiments.cells import Cell, Submission
 from flows.experiments.keys import attempt_id_of, attempt_key, is_cached, origins
+from flows.experiments.selective import alone_in_folder, origin_of, reuse_of
 from flows.experiments.stop import Stop
 from flows.server.caching import cache_permanently, result_of
 from flows.server.events import announce_waiting
@@ -38,6 +41,42 @@ from flows.storage.journals import blobs, open_journal
 from flows.storage.lake import Lake, Row
 from flows.storage.outputs import write_output
 from reports.format import plural
+
+
+@cache_permanently(
+    "evaluation", "{submission.label}", lambda parameters: parameters["submission"].verdict_key
+)
+async def evaluate(submission: Submission, lake: Lake) -> State[list[str]]:
+    """Grade a submission. Return experiment, arm and unit of the row, in a state with the verdict.
+
+    Raises:
+        InfrastructureError: the patch could not be graded; recorded, never cached.
+    """
+    line, where = await judging.evaluate(submission, lake)
+    return Completed(message=line, data=where)
+
+
+@cache_permanently(
+    "audit", "{submission.label}, again", lambda parameters: parameters["submission"].audit_key
+)
+async def grade_again(
+    submission: Submission, lake: Lake, where: list[str]
+) -> State[AuditedVerdict | None]:
+    """Grade a submission with a recorded verdict again. Return the audited verdict in a state.
+
+    Raises:
+        InfrastructureError: the second grading failed; never cached.
+    """
+    line, verdict = await judging.grade_again(submission, lake, where)
+    return Completed(message=line, data=verdict)
+
+
+async def grade_submission(submission: Submission, lake: Lake, *, twice: bool) -> Verdict:
+    """Return the verdict for a submission as `judging.grade_once` does, by task runs."""
+    first = partial(result_of, evaluate, lake, submission, lake)
+    second = partial(result_of, grade_again, lake, submission, lake)
+    return await judging.grade_once(submission, lake, twice=twice, first=first, second=second)
+
 
 on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
     "on_step", default=lambda cell, step: None

@@ -10,10 +10,9 @@ from prefect.exceptions import Pause
 
 from agent.errors import BudgetExhausted, Interrupted, JournalError, Waiting, one_line
 from agent.journal import Journal
-from flows.cells.attempts import solve_only
+from flows.cells.attempts import grade_submission, solve_only
 from flows.cells.images.preflight import PreflightFailed, PreflightGate
 from flows.cells.images.schedule import Places, schedule_images
-from flows.cells.verdicts import grade_submission
 from flows.experiments.cell_queue import CellQueue, OnEnd, ShardPart, open_queue
 from flows.experiments.cell_state import CellStates, End, submission
 from flows.experiments.cells import Cell
@@ -23,8 +22,7 @@ from flows.experiments.plan import Plan, prepare
 from flows.experiments.stop import RESUME, Stop
 from flows.server.dispatch import run_queue
 from flows.server.settings import CELLS
-from flows.server.slots import CellLimits, CellSlots, share_slots
-from flows.server.turns import in_turn
+from flows.server.slots import CellLimits, CellSlots, in_turn, share_slots
 from flows.storage.cleanup import clean_up_around
 from flows.storage.journals import open_journal
 

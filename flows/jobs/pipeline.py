@@ -42,8 +42,7 @@ from flows.jobs.job import (
 from flows.jobs.preparing import Prepared, open_place, prepare
 from flows.jobs.request import forge_token
 from flows.jobs.verification import NO_EVIDENCE
-from flows.server.ends import end_as_state
-from flows.server.flow_run import check_starts, find_own, name_run
+from flows.server.flow_run import check_starts, end_as_state, find_own, name_run
 from flows.server.logs import run_log
 from flows.server.stopping import graceful_stop
 from flows.storage.cleanup import clean_up_around

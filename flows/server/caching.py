@@ -19,7 +19,7 @@ from prefect.utilities.annotations import quote
 
 from agent.errors import InfrastructureError
 from flows.experiments.keys import result_name
-from flows.server.ends import end_as_state
+from flows.server.flow_run import end_as_state
 from flows.server.retry import beside_others, patiently
 from flows.storage.lake import Lake
 

@@ -1,7 +1,7 @@
 """Removable files of a lake: unreferenced payloads, leftovers of killed writers, whole experiments.
 
 An experiment is only removed if the operator names it. Cached results of gradings are kept, even if
-their rows are removed: `flows.cells.verdicts` detects that a row is missing and grades again, twice
+their rows are removed: `flows.cells.attempts` detects that a row is missing and grades again, twice
 if an audit is requested.
 """
 

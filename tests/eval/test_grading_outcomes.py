@@ -11,7 +11,7 @@ import pytest
 from agent.errors import InfrastructureError
 from eval import images
 from eval.types import Instance
-from flows.cells import verdicts
+from flows.cells import attempts
 from flows.experiments.cells import Place, Submission
 from flows.storage.lake import Lake, Row
 
@@ -57,7 +57,7 @@ def submit(
 ) -> Callable[..., Any]:
     """Return a function that grades the reference patch. Prefect's own retries are off; other tests
     cover them."""
-    monkeypatch.setattr(verdicts.evaluate, "retries", 0)
+    monkeypatch.setattr(attempts.evaluate, "retries", 0)
 
     async def graded(before_tests: str = "", tag: str = "whole", patch: str = gold) -> str:
         script = make_instance().eval_script.replace("git status\n", f"{before_tests}\n")
@@ -65,7 +65,7 @@ def submit(
         instance = replace(make_instance(eval_script=script, image=image), base_commit="HEAD")
         place = Place("docker", image_ids[tag])
         submission = Submission("trial", "a", instance, 0, "attempt", patch, place, 60.0)
-        return (await verdicts.grade_submission(submission, lake, twice=False)).outcome
+        return (await attempts.grade_submission(submission, lake, twice=False)).outcome
 
     return graded
 

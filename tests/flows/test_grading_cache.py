@@ -8,7 +8,7 @@ import pytest
 
 from eval import grading, harness, instances
 from eval.types import Evaluation
-from flows.cells.verdicts import grade_submission
+from flows.cells.attempts import grade_submission
 from flows.experiments.cells import Place, Submission
 from flows.storage.lake import Lake
 

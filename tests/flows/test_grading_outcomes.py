@@ -9,7 +9,7 @@ import pytest
 
 from agent.errors import WorkspaceError
 from eval import instances
-from flows.cells import verdicts
+from flows.cells import attempts
 from flows.display.errors import IncompleteRun
 from flows.experiments import workspaces
 from flows.grade import grade
@@ -44,7 +44,7 @@ async def test_infrastructure_stays_in_the_denominator_and_is_tried_again(
         return await real(instance, *arguments, **options)
 
     monkeypatch.setattr(workspaces, "_open", broken)
-    monkeypatch.setattr(verdicts.evaluate, "retry_delay_seconds", [0, 0])
+    monkeypatch.setattr(attempts.evaluate, "retry_delay_seconds", [0, 0])
     with pytest.raises(IncompleteRun, match="1 of 3 predictions could not be graded"):
         await grade(path, "x", environment="host", lake=lake_path)
     assert opened.count(THIRD.instance_id) == 3

@@ -8,8 +8,8 @@ from prefect import flow, task
 from prefect.client.schemas.objects import FlowRun
 
 from flows.display.errors import GateFailed
-from flows.server import ends, setup
-from flows.server.ends import end_as_state
+from flows.server import flow_run, setup
+from flows.server.flow_run import end_as_state
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
@@ -59,6 +59,6 @@ def test_a_deployed_flow_run_ends_with_an_event_that_automations_expect(
 ) -> None:
     """Without one, a job that has failed would start again for want of heartbeats."""
     own = FlowRun(flow_id=uuid4(), deployment_id=uuid4())
-    monkeypatch.setattr(ends, "find_own", lambda: own)
-    state = ends.fail(GateFailed("no arm left a patch"))
+    monkeypatch.setattr(flow_run, "find_own", lambda: own)
+    state = flow_run.fail(GateFailed("no arm left a patch"))
     assert f"prefect.flow-run.{state.name}" in setup._SIGNS_OF_LIFE
