@@ -162,9 +162,6 @@ async def _read_reward(official: OfficialShell) -> float | None:
     """Return the reward in the files of the tests, or None if there are none.
 
     As in Harbor, reward.json comes first, and a text in it does not count.
-
-    Raises:
-        ValueError, TypeError, KeyError, AttributeError, RecursionError: a file has no number.
     """
     rewards, text, tests = [
         await official.run(

@@ -78,11 +78,7 @@ def call_within(limit_s: float, do: Callable[[], T]) -> T:
 
 
 def _first_hop(url: str) -> str:
-    """Return the URL of the proxy for a server, or of the server itself.
-
-    Raises:
-        ValueError: the URL is none of HTTP.
-    """
+    """Return the URL of the proxy for a server, or of the server itself."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("not HTTP")

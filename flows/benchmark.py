@@ -141,9 +141,6 @@ async def _judge(plan: Plan, news: Announcements, page: str) -> None:
     """Check the declared gates of a finished run.
 
     A gate that the run before it in the history failed as well is announced no more.
-
-    Raises:
-        GateFailed: an arm does not keep a bound.
     """
     gates = plan.experiment.gates
     if not gates:

@@ -344,11 +344,7 @@ class Conversation(Generic[A]):
         return texts
 
     async def _use(self, calls: Sequence[Call]) -> list[ToolResult]:
-        """Run calls, and return their results in the requested order.
-
-        Raises:
-            AgentError: one of them ended the conversation.
-        """
+        """Run calls, and return their results in the requested order."""
         done = await self._offer.use(calls)
         for call, result in zip(calls, done.results, strict=True):
             if result is not None:

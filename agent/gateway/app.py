@@ -176,11 +176,7 @@ async def _answer(
 
 
 async def _first(call: GatewayCall, request: Request, *, is_stream: bool) -> Answered | None:
-    """Return the answer, or None if a stream must start with a sign of life.
-
-    Raises:
-        ClientDisconnect: the program has hung up.
-    """
+    """Return the answer, or None if a stream must start with a sign of life."""
 
     async def wait_for_hang_up() -> None:
         while (await request.receive())["type"] != "http.disconnect":

@@ -182,9 +182,6 @@ async def _receive(
     """Stream an answer to its end, and pass its text to `tell` as it arrives.
 
     Return the stream and its chunks.
-
-    Raises:
-        EmptyAnswer: the stream ended early.
     """
     stream = await litellm.acompletion(
         **arguments, stream=True, stream_options={"include_usage": True}

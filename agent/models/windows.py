@@ -54,11 +54,7 @@ async def find_window(spec: LiteLLMSpec, ceilings: Ceilings) -> int | None:
 
 
 async def _ask_server(spec: LiteLLMSpec) -> int | None:
-    """Return the window that a server lists, or None.
-
-    Raises:
-        ConnectError: nothing listens at the address.
-    """
+    """Return the window that a server lists, or None."""
     if (place := address_of_list(spec)) is None:
         return None
     address, headers = place

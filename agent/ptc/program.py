@@ -218,11 +218,7 @@ class _Program:
         return [(ids[number], number) for number in delivered]
 
     async def _wait_for_any(self, numbers: Iterable[int]) -> None:
-        """Wait until one of these calls has ended.
-
-        Raises:
-            AgentError: a call ended the line of work.
-        """
+        """Wait until one of these calls has ended."""
         while True:
             ended = sorted(number for number in self.unfinished if self.tasks[number].done())
             self.unfinished.difference_update(ended)

@@ -252,12 +252,7 @@ class StepScope:
         return from_record(record)
 
     def _check_stop(self) -> None:
-        """Check that a live step can start.
-
-        Raises:
-            Interrupted: the attempt has to stop.
-            CalledOff: a gate of the scope was closed.
-        """
+        """Check that a live step can start."""
         self.attempt.may_go_on()
         for gate in self._gates:
             gate.check()
@@ -271,10 +266,6 @@ class StepScope:
         """Record that a model call is about to be made, with the highest output that is allowed.
 
         Return what to record, of kind `limit` if the time is over, and the request to make.
-
-        Raises:
-            BudgetExhausted: the call could cost more than is left.
-            CalledOff, Interrupted: it has to stop since the intent was being written.
         """
         attempt, log, call = self.attempt, self.attempt.log, request.call
         assert call is not None, "it is a model call"

@@ -128,11 +128,7 @@ async def read(workspace: Workspace, settings: ToolSettings, asked: Read) -> Too
 
 
 async def _folder(workspace: Workspace, name: str, path: str) -> ToolResult:
-    """Return the content of a folder. Subfolders end in a slash.
-
-    Raises:
-        Refused: there is no such file or folder.
-    """
+    """Return the content of a folder. Subfolders end in a slash."""
     command = f"[[ -d {shlex.quote('./' + path)} ]] && ls -1Ap -- {shlex.quote('./' + path)}"
     listed = await workspace.run(command, timeout_s=_TIMEOUT_S)
     if listed.exit_code:
@@ -150,11 +146,7 @@ async def search(workspace: Workspace, settings: ToolSettings, asked: Search) ->
 
 
 async def _matching(workspace: Workspace, pattern: str, path: str) -> list[MatchedLine]:
-    """Return every line that matches.
-
-    Raises:
-        Refused: the pattern is invalid, or the search takes too long.
-    """
+    """Return every line that matches."""
     command = _GREP.format(pattern=shlex.quote(pattern), path=shlex.quote(path))
     done = await workspace.run(command, timeout_s=_TIMEOUT_S)
     if done.timed_out:

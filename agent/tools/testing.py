@@ -209,9 +209,6 @@ async def _targets(
     """Return paths and test ids inside the repository, and the paths that do not exist.
 
     Runners other than pytest and SymPy can take other names than paths, which count as existing.
-
-    Raises:
-        Refused: a path is outside the repository.
     """
     parts = [path.partition("::") for path in paths]
     files = await confine_all(workspace, [file for file, _, _ in parts])

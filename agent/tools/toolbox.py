@@ -106,12 +106,7 @@ class Toolbox:
         return replace(result, changed=changed, put_back=put_back, artifact=artifact)
 
     async def _run(self, tool: Tool[Any], workspace: Workspace, asked: Arguments) -> ToolResult:
-        """Use a tool, and use it again where that may help.
-
-        Raises:
-            Retryable: it did not help.
-            ToolFailed: the attempt cannot continue.
-        """
+        """Use a tool, and use it again where that may help."""
         tries = AsyncRetrying(
             retry=retry_if_exception_type(Retryable),
             stop=stop_after_attempt(TRIES),

@@ -78,12 +78,7 @@ class ShellFiles(ABC):
 
     @abstractmethod
     async def _revive(self) -> Shell:
-        """End all processes, and return a new shell.
-
-        Raises:
-            Destroyed: the workspace lives, but no shell can be started in it.
-            WorkspaceError: it is gone.
-        """
+        """End all processes, and return a new shell."""
 
     async def run(
         self, command: str, *, timeout_s: float, max_output_bytes: int | None = None
@@ -161,12 +156,7 @@ class ShellFiles(ABC):
 
     @abstractmethod
     def _python(self, program: str) -> AbstractAsyncContextManager[Process]:
-        """Start a Python program with the interpreter and the environment of the opening.
-
-        Raises:
-            NoPython: the interpreter is missing, or commands have changed it.
-            WorkspaceError: the workspace is gone.
-        """
+        """Start a Python program with the interpreter and the environment of the opening."""
 
     def _result(self, done: FinishedCommand, note: str) -> CommandResult:
         return CommandResult(
@@ -257,11 +247,7 @@ class ShellFiles(ABC):
         return file.path == path and file.content == content
 
     async def _read(self, function: str, paths: Sequence[str]) -> FinishedCommand:
-        """Run a function of `files.sh`.
-
-        Raises:
-            OSError: no system has a path that long. The script would take minutes to look for it.
-        """
+        """Run a function of `files.sh`."""
         if too_long := [path for path in paths if len(path) > _MAX_PATH_CHARS]:
             raise OSError(f"{too_long[0][:_SHOWN_CHARS]}...: File name too long")
         script = (
@@ -279,11 +265,7 @@ class ShellFiles(ABC):
         stdin: str = "",
         may_change: bool = False,
     ) -> FinishedCommand:
-        """Run a command. If it may change the work tree, notice whether anything has changed.
-
-        Raises:
-            ShellEnded: the command started, and ended the shell.
-        """
+        """Run a command. If it may change the work tree, notice whether anything has changed."""
         try:
             done = await self._run_in_shell(
                 command,

@@ -282,9 +282,6 @@ class Workspace(ShellFiles):
         """Save the repository's state, once and before any command. Return True if there is one.
 
         `tools` identifies the programs that commands find. They are probed once in each process.
-
-        Raises:
-            Unfit: no work is possible in `what`. If `lenient`, return False.
         """
         if not lenient:
             await self._forget()

@@ -157,11 +157,7 @@ class _LeasedAttempt:
         return await self._write(outcome)
 
     def _read_final_row(self) -> Row | None:
-        """Return the row of an attempt that has ended and was written; it is final.
-
-        Raises:
-            InfrastructureError: a row that can only be written from pruned steps is missing.
-        """
+        """Return the row of an attempt that has ended and was written; it is final."""
         where = (*self.cell.partition, self.lease.attempt_id)
         tables = ("attempts", "predictions")
         missing = [table for table in tables if not self.lake.has(table, *where)]
@@ -181,11 +177,7 @@ class _LeasedAttempt:
         return row if is_final else None
 
     async def _resume(self) -> Outcome:
-        """Return the recorded outcome, or replay the arm over the recorded steps.
-
-        Raises:
-            Waiting: the attempt waits for a person, and has received no answer since its last run.
-        """
+        """Return the recorded outcome, or replay the arm over the recorded steps."""
         journal, attempt_id = self.journal, self.lease.attempt_id
         ended = await asyncio.to_thread(journal.outcome, attempt_id)
         if ended is not None:
@@ -279,11 +271,7 @@ class _LeasedAttempt:
             say_retry(self.cell.label, f"{text}; the next one is in {retry.wait_s:.0f} s")
 
     async def _write(self, outcome: Outcome | cell_state.Interruption) -> Row:
-        """Write the rows of the attempt. Return its row of `attempts`.
-
-        Raises:
-            FencedError: another run has acquired the attempt.
-        """
+        """Write the rows of the attempt. Return its row of `attempts`."""
         record = await asyncio.to_thread(self._read_record, outcome)
         # Only the lease holder writes rows: a run that lost its lease must not overwrite its
         # successor's.

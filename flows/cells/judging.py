@@ -139,11 +139,7 @@ async def grade_once(
 async def _turn(
     submission: Submission, lake: Lake, *, twice: bool
 ) -> AsyncIterator[list[str] | None]:
-    """Serialize gradings with the same verdict key. Yield the recorded verdict as `_find` does.
-
-    Raises:
-        LeaseHeld: another program is grading it.
-    """
+    """Serialize gradings with the same verdict key. Yield the recorded verdict as `_find` does."""
     key = submission.verdict_key
     async with _TURNS.setdefault(key, asyncio.Lock()):
         where = await asyncio.to_thread(_find, submission, lake, twice=twice)

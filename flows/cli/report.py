@@ -76,11 +76,7 @@ def limit_threads() -> None:
 
 
 def _cutoff(text: str) -> tuple[str, date]:
-    """Parse a model and a date.
-
-    Raises:
-        UsageError: it is not of the form MODEL=YYYY-MM-DD.
-    """
+    """Parse a model and a date."""
     from flows.display.errors import UsageError
 
     model, _, day = text.rpartition("=")

@@ -229,11 +229,7 @@ def _read_unsolved(needs: Needs, chosen: list[Instance]) -> list[Cell]:
 
 
 def _refuse_missing(needs: Needs, cells: list[Cell]) -> None:
-    """Check what cells need.
-
-    Raises:
-        UsageError: something is missing.
-    """
+    """Check what cells need."""
     experiment = needs.experiment
     arms = [arm for arm in experiment.arms if any(cell.arm == arm for cell in cells)]
     places = {cell.instance.instance_id: cell.instance for cell in cells}

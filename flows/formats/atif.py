@@ -248,11 +248,7 @@ def parse(path: Path, content: bytes) -> Trajectory:
 
 
 def _check(trajectory: Trajectory) -> None:
-    """Check the rules of the format that the package does not check.
-
-    Raises:
-        ValueError: the version is unknown, or a step or the call of a result is missing.
-    """
+    """Check the rules of the format that the package does not check."""
     if not _VERSION.fullmatch(trajectory.schema_version):
         raise ValueError(
             f"schema_version is {trajectory.schema_version!r}; known: ATIF-v1.0 to ATIF-v1.8"

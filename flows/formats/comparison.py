@@ -99,11 +99,7 @@ def _read_experiments(names: Sequence[str], baseline: str | None, lake: Lake) ->
 
 
 def _read_part(argument: str, lake: Lake) -> ComparedResult:
-    """Read an argument.
-
-    Raises:
-        UsageError: it cannot be used, or has no attempt.
-    """
+    """Read an argument."""
     name, place = "", argument
     if not _exists(argument) and "=" in argument:
         name, _, place = argument.partition("=")

@@ -89,11 +89,7 @@ def group_by_label(
 
 
 def _number(attempts: Sequence[ExchangedAttempt]) -> list[ExchangedAttempt]:
-    """Return the attempts with the number of each at its cell.
-
-    Raises:
-        UsageError: two of them are the same, have the same number, or there are too many.
-    """
+    """Return the attempts with the number of each at its cell."""
     sources: dict[tuple[str, str | None], str] = {}
     taken: dict[tuple[str, int], str] = {}
     for attempt in attempts:

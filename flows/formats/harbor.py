@@ -87,9 +87,6 @@ def _name_jobs(trials: Mapping[Path, Trial]) -> dict[Path, str]:
     """Return the name of the job of each trial: the shortest end of its path that is its own.
 
     Several settings of one agent with one model in a job are numbered, and count as jobs.
-
-    Raises:
-        UsageError: a trial is there twice.
     """
     sources: dict[str, Path] = {}
     for path, trial in trials.items():
@@ -185,11 +182,7 @@ def _read_ending(
 
 
 def _read_reward(trial: Trial, name: str | None) -> float | None:
-    """Return the reward that decides; None if there is none.
-
-    Raises:
-        UsageError: there are several, and none of them is chosen, or it is more than 1.
-    """
+    """Return the reward that decides; None if there is none."""
     rewards = (trial.verifier_result and trial.verifier_result.rewards) or {}
     if not rewards:
         return None

@@ -246,9 +246,6 @@ def _declare_comparisons(comparisons: Comparisons, names: Iterable[tuple[str, st
     """Return the columns of `experiments` that declare comparisons of arms.
 
     `names` has the name of each arm and its label, and a comparison may use either.
-
-    Raises:
-        UsageError: a comparison is not of two of these arms, or is declared twice.
     """
     by_label = {label: name for name, label in names if label}
     by_label |= {name: name for name in by_label.values()}

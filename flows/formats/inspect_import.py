@@ -175,11 +175,7 @@ def _read_ending(sample: Any, value: float | None) -> tuple[str, EvaluationOutco
 
 
 def _find_score(entry: _LoggedSample, scorer: str | None) -> Any:
-    """Return the score that decides; None if there is none.
-
-    Raises:
-        UsageError: there are several, and none of them is chosen.
-    """
+    """Return the score that decides; None if there is none."""
     scores = entry.sample.scores or {}
     if not scores:
         return None
@@ -194,11 +190,7 @@ def _find_score(entry: _LoggedSample, scorer: str | None) -> Any:
 
 
 def _read_value(entry: _LoggedSample, scorer: str | None) -> float | None:
-    """Return the score that decides as a number; None if there is none.
-
-    Raises:
-        UsageError: it is not a number, or more than 1.
-    """
+    """Return the score that decides as a number; None if there is none."""
     score = _find_score(entry, scorer)
     if score is None:
         return None

@@ -283,11 +283,7 @@ def _find_columns(
 
 
 def _find_column(path: Path, sheet: Sheet, wanted: str | None, kind: str) -> int:
-    """Return the position of the column of this kind.
-
-    Raises:
-        UsageError: there is no such column, or more than one.
-    """
+    """Return the position of the column of this kind."""
     positions = sheet.find(wanted) if wanted else _find_usual(sheet, kind)
     if len(positions) == 1:
         return positions[0]
@@ -334,11 +330,7 @@ def _check_column(path: Path, sheet: Sheet, kind: str, position: int) -> None:
 
 
 def _check_other_columns(path: Path, sheet: Sheet, kind: str, position: int) -> None:
-    """Check that the other columns with a usual name of a kind do not contradict the found one.
-
-    Raises:
-        UsageError: one does.
-    """
+    """Check that the other columns with a usual name of a kind do not contradict the found one."""
     usual, macro = {name.casefold() for name in KINDS[kind].usual}, KINDS[kind].macro
     for other, name in enumerate(sheet.names):
         if other == position or name.casefold() not in usual or _find_bad(sheet, kind, other):

@@ -135,9 +135,6 @@ def _has_result(lake: Lake, name: str) -> bool:
 
     A result file names the code that reads it: a serializer, its functions, and classes to make.
     Prefect also records the error of a run that failed, as an object of its class.
-
-    Raises:
-        InfrastructureError: it is more than data.
     """
     path = lake.results / name
     with lake.reading():

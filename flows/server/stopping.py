@@ -194,12 +194,7 @@ async def _check_flow_run(
 
 
 async def _end_as(state: State[Any]) -> None:
-    """Leave the flow run in the requested state.
-
-    Raises:
-        Pause, Abort: the flow run was paused or ended. Not raised without a deployment, because
-            the flow run could not be resumed; the command then says how to continue.
-    """
+    """Leave the flow run in the requested state."""
     run = find_own()
     assert run is not None
     if state.is_paused():
@@ -221,9 +216,6 @@ async def _hand_back(stop: Stop) -> None:
     """Leave the flow run of a deployment, whose worker was stopped, to other workers.
 
     Nothing happens if the server does not answer.
-
-    Raises:
-        Pause, Abort: the state of the flow run, as in `_end_as`, or Abort for a handed back one.
     """
     run = find_own()
     if run is None or run.deployment_id is None:

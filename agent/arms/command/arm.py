@@ -210,10 +210,6 @@ async def _until_failure(
     """Run a script, and end it with everything that it started if the gateway fails.
 
     Calls in flight are recorded in any case, because they are paid for.
-
-    Raises:
-        AgentError: the gateway's failure, which ends the attempt.
-        WorkspaceError: the workspace is gone.
     """
     running = asyncio.create_task(
         workspace.run(script, timeout_s=limit_s, max_output_bytes=_OUTPUT_BYTES)
@@ -232,11 +228,7 @@ async def _until_failure(
 
 
 async def _version(workspace: Workspace, recipe: Recipe, agent_folder: str) -> str:
-    """Return the release that the program states.
-
-    Raises:
-        NoProgram: there is no such program.
-    """
+    """Return the release that the program states."""
     if not recipe.probe:
         return recipe.version
     result = await workspace.run(installed.probe(recipe, agent_folder), timeout_s=_PROBE_TIMEOUT_S)
@@ -250,12 +242,7 @@ async def _version(workspace: Workspace, recipe: Recipe, agent_folder: str) -> s
 
 
 def _check(run: ProgramRun, recipe: Recipe) -> None:
-    """Check that the program could work. A conversation that is too long is its own failure.
-
-    Raises:
-        NoProgram: it is not there, cannot reach its model, or got no answer of it. Its recipe has
-            to be changed.
-    """
+    """Check that the program could work. A conversation that is too long is its own failure."""
     if run.calls or run.long_requests:
         return
     words = _shorten(run)

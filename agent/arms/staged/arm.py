@@ -85,12 +85,7 @@ async def _run_stages(work: _Work, staff: Staff, session: Session) -> None:
 
 
 async def _approve(work: _Work, staff: Staff, session: Session) -> None:
-    """Let a person decide about the best change, and revise it until they approve.
-
-    Raises:
-        Dismissed: they rejected it or ended the attempt.
-        Waiting: there is no decision yet; the next message resumes the attempt.
-    """
+    """Let a person decide about the best change, and revise it until they approve."""
     messages: list[InboxMessage] = []
 
     async def revise(_: str, scope: Session) -> str:

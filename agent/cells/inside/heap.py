@@ -232,11 +232,7 @@ class Heap:
         return written
 
     def _find_changes(self, groups):
-        """Return the groups that the cell wrote or changed. A new equal value counts as written.
-
-        Raises:
-            Lost: the value that was stored before is gone.
-        """
+        """Return the groups that the cell wrote or changed. A new equal value counts as written."""
         changed = {
             names: data
             for names, data in groups.items()

@@ -188,11 +188,7 @@ def _list_dropped(received: Any, sent: Any, place: str = "") -> Iterator[str]:
 
 
 def _leave_out_tools(dialect: Dialect, body: Body) -> tuple[Body, tuple[str, ...]]:
-    """Return a body without the tools that the provider would run, and their kinds.
-
-    Raises:
-        ProviderTools: the request has no meaning without them.
-    """
+    """Return a body without the tools that the provider would run, and their kinds."""
     fields = {name for name in _OTHER_TOOLS if body.get(name) not in (None, [])}
     kinds = {_OTHER_TOOLS[name] for name in fields}
     body = {name: value for name, value in body.items() if name not in fields}
