@@ -7,17 +7,3 @@ own, define a `Capability` in a module of yours and name it as `module:NAME` in 
 from agent.capabilities.base import Agent, Capability, Native
 from agent.errors import Retryable, ToolFailed
 from agent.tools.tool import Arguments, Refused, Tool, ToolResult, ToolSettings, Value
-
-__all__ = [
-    "Agent",
-    "Arguments",
-    "Capability",
-    "Native",
-    "Refused",
-    "Retryable",
-    "Tool",
-    "ToolFailed",
-    "ToolResult",
-    "ToolSettings",
-    "Value",
-]

@@ -26,23 +26,3 @@ from agent.checks.running import (
     run_protected,
     run_tests,
 )
-
-__all__ = [
-    "SHARE",
-    "BaseRun",
-    "Baseline",
-    "NamedFiles",
-    "PatchCheck",
-    "apply_patch",
-    "baseline",
-    "check_patch",
-    "describe_unproven",
-    "find_covering",
-    "find_named",
-    "merge_runs",
-    "no_result",
-    "regressions",
-    "run_again",
-    "run_protected",
-    "run_tests",
-]

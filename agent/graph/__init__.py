@@ -7,5 +7,3 @@ drawing    a graph as text
 """
 
 from agent.graph.state import ExecutionStateGraph, Node, State
-
-__all__ = ["ExecutionStateGraph", "Node", "State"]

@@ -11,16 +11,3 @@ finds the tests that likely cover a file.
 from agent.index.sources import Indexed, Sources, query, read_sources
 from agent.index.symbols import Definition, SymbolIndex, Use
 from agent.index.tests_of import covering, find_tests, get_changed_names
-
-__all__ = [
-    "Definition",
-    "Indexed",
-    "Sources",
-    "SymbolIndex",
-    "Use",
-    "covering",
-    "find_tests",
-    "get_changed_names",
-    "query",
-    "read_sources",
-]

@@ -37,23 +37,6 @@ from agent.models.spec import (
 )
 from agent.types import Task
 
-__all__ = [
-    "CostSource",
-    "LiteLLMSpec",
-    "Message",
-    "Model",
-    "ModelInfo",
-    "ModelReply",
-    "ModelRequest",
-    "ModelSpec",
-    "RecordedSpec",
-    "ScriptedSpec",
-    "SimulatedSpec",
-    "Usage",
-    "build",
-    "parse",
-]
-
 
 def build(spec: ModelSpec, task: Task, seed: int, sending: Sending | None = None) -> Model:
     """Return the model of one attempt at one task.

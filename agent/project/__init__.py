@@ -11,5 +11,3 @@ running     a suite run in a workspace
 from agent.project.detection import Project, detect
 from agent.project.running import run_suite
 from agent.project.suites import Files, Folder, Suite, custom
-
-__all__ = ["Files", "Folder", "Project", "Suite", "custom", "detect", "run_suite"]

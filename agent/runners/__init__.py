@@ -35,20 +35,3 @@ from agent.runners.runner import (
     prepare,
     runner_of,
 )
-
-__all__ = [
-    "PYTEST",
-    "REPORT",
-    "Format",
-    "NamesByResult",
-    "ObservedResults",
-    "TestOutcome",
-    "TestResult",
-    "TestRunner",
-    "collect_report",
-    "find_reporter",
-    "get_arguments",
-    "prepare",
-    "read_report",
-    "runner_of",
-]

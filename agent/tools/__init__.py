@@ -10,13 +10,3 @@ from agent.tools.rendering import render
 from agent.tools.testing import run_paths
 from agent.tools.tool import TestRun, ToolResult, ToolSettings
 from agent.tools.toolbox import Toolbox
-
-__all__ = [
-    "Protection",
-    "TestRun",
-    "ToolResult",
-    "ToolSettings",
-    "Toolbox",
-    "render",
-    "run_paths",
-]

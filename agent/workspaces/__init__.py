@@ -20,17 +20,3 @@ from agent.workspaces.workspace_values import (
     Found,
     Mount,
 )
-
-__all__ = [
-    "Change",
-    "Checkpoint",
-    "CommandResult",
-    "DockerWorkspace",
-    "Environment",
-    "Found",
-    "HostWorkspace",
-    "Mount",
-    "ResourceLimits",
-    "Workspace",
-    "docker_available",
-]

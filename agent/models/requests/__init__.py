@@ -17,17 +17,3 @@ from agent.models.requests.gemini import GeminiRequest
 from agent.models.requests.messages import MessagesRequest
 from agent.models.requests.parts import Dialect, Size
 from agent.models.requests.responses import ResponsesRequest
-
-__all__ = [
-    "ChatRequest",
-    "Dialect",
-    "GeminiRequest",
-    "MessagesRequest",
-    "ParsedRequest",
-    "ProviderTools",
-    "ResponsesRequest",
-    "Size",
-    "check_depth",
-    "parse",
-    "parse_chat",
-]

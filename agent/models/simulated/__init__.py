@@ -11,5 +11,3 @@ conversation.py  parser of the model's input, and its replies
 """
 
 from agent.models.simulated.model import SimulatedModel
-
-__all__ = ["SimulatedModel"]
