@@ -20,7 +20,6 @@ from agent.checks.running import (
     apply_patch,
     find_covering,
     find_named,
-    merge_runs,
     no_result,
     regressions,
     run_protected,

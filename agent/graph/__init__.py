@@ -6,4 +6,4 @@ attempt    the graph of a recorded attempt: quotations, scopes, writers of files
 drawing    a graph as text
 """
 
-from agent.graph.state import ExecutionStateGraph, Node, State
+from agent.graph.state import ExecutionStateGraph, State

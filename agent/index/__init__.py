@@ -8,6 +8,6 @@ from file to file. `symbols` combines them to find definitions, callers and call
 finds the tests that likely cover a file.
 """
 
-from agent.index.sources import Indexed, Sources, query, read_sources
-from agent.index.symbols import Definition, SymbolIndex, Use
+from agent.index.sources import Indexed, query
+from agent.index.symbols import SymbolIndex
 from agent.index.tests_of import covering, find_tests, get_changed_names

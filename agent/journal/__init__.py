@@ -16,7 +16,7 @@ migrations  the schema as created in databases
 database    statements and transactions, retried while the database is unreachable
 """
 
-from agent.journal.inbox import Inbox, InboxMessage, MessageKind, Wait, Wanted
+from agent.journal.inbox import InboxMessage, MessageKind, Wait, Wanted
 from agent.journal.journal import Journal
 from agent.journal.queues import Ended, Queue, Taken
 from agent.journal.types import (
@@ -33,7 +33,6 @@ from agent.journal.types import (
     Limit,
     Progress,
     RecordedStep,
-    References,
     Reservation,
     Tenure,
     TreeRef,

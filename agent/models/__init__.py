@@ -17,7 +17,6 @@ usage.py, chat.py token counts and messages, for all of them
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.pacing import Sending
 from agent.models.protocol import (
-    CostSource,
     Message,
     Model,
     ModelInfo,

@@ -29,8 +29,6 @@ from agent.runners.reports import read as read_report
 from agent.runners.runner import (
     PYTEST,
     ObservedResults,
-    TestOutcome,
-    TestResult,
     TestRunner,
     prepare,
     runner_of,

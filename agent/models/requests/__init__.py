@@ -14,6 +14,4 @@ the meaning of the answer. Nothing else of a request reaches a provider, or Lite
 from agent.models.requests.chat import ChatRequest
 from agent.models.requests.door import ParsedRequest, ProviderTools, check_depth, parse, parse_chat
 from agent.models.requests.gemini import GeminiRequest
-from agent.models.requests.messages import MessagesRequest
 from agent.models.requests.parts import Dialect, Size
-from agent.models.requests.responses import ResponsesRequest
