@@ -50,7 +50,7 @@ async def test_every_ingredient_of_a_verdict_grades_again(
         SUBMISSION,
         replace(SUBMISSION, patch=""),
         replace(SUBMISSION, place=Place("host", "sha256:2")),
-        replace(SUBMISSION, instance=replace(INSTANCE, row={"edited": True})),
+        replace(SUBMISSION, instance=replace(INSTANCE, row={**INSTANCE.row, "edited": True})),
         replace(SUBMISSION, timeout_s=61.0),
     ]
     for made, submission in enumerate(changed, 1):
