@@ -75,16 +75,6 @@ def instance_leads(
     return InstanceLeads(Counter(zip(sizes.tolist(), leads.tolist(), strict=True)))
 
 
-def single_leads(table: PairedTable) -> InstanceLeads:
-    """Return the leads of a table in which no two pairs are of the same instance."""
-    counts = {
-        (1, -1): table.only_baseline,
-        (1, 0): table.both + table.neither,
-        (1, 1): table.only_candidate,
-    }
-    return InstanceLeads({key: instances for key, instances in counts.items() if instances})
-
-
 @dataclass(frozen=True)
 class PairedTest:
     """A test of every difference of the rates of two arms over the same cells.

@@ -130,14 +130,6 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.fixture
-def repaired_repository(repository: Path) -> Path:
-    """Return the same repository with the reference patch committed."""
-    (repository / "calc.py").write_text(REPAIRED)
-    _commit(repository, "repaired")
-    return repository
-
-
 class HostShell:
     """A login shell in a folder of the host, with a home next to it."""
 

@@ -83,13 +83,6 @@ class Browser:
         """Return the first true value of an expression."""
         return wait_until(lambda: self.value(expression), seconds=seconds, every_s=0.1)
 
-    def press(self, key: str) -> None:
-        """Press a key, such as Tab or Enter."""
-        known = {"key": key, "code": key, "windowsVirtualKeyCode": {"Tab": 9, "Enter": 13}[key]}
-        text = {"text": "\r"} if key == "Enter" else {}
-        self._ask("Input.dispatchKeyEvent", {"type": "keyDown", **known, **text})
-        self._ask("Input.dispatchKeyEvent", {"type": "keyUp", **known})
-
     def _ask(self, method: str, parameters: dict[str, Any] | None = None) -> dict[str, Any]:
         assert self._socket is not None
         number = next(self._numbers)

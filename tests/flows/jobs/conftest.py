@@ -19,7 +19,6 @@ FILES = {
 }
 REPAIR = "sed -i 's/a - b/a + b/' calc.py"
 BREAK = "sed -i 's/a - b/a - b + 1/' calc.py"
-CHEAT = f"{BREAK}; sed -i 's/== 0/== 1/' test_calc.py"
 
 
 @pytest.fixture

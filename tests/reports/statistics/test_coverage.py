@@ -17,7 +17,8 @@ from reports.statistics.amounts import (
     ratio_of_sums,
 )
 from reports.statistics.bootstrap import Bootstrap
-from reports.statistics.paired import PairedTest, single_leads
+from reports.statistics.paired import PairedTest
+from tests.reports.statistics.leads import single_leads
 
 pytestmark = pytest.mark.full
 

@@ -15,7 +15,8 @@ from reports.statistics.fragility import (
     wrong_verdicts_for_another_sign,
     wrong_verdicts_for_another_test,
 )
-from reports.statistics.paired import PairedTest, single_leads
+from reports.statistics.paired import PairedTest
+from tests.reports.statistics.leads import single_leads
 
 Fields = tuple[int, int, int, int]
 

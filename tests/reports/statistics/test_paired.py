@@ -16,9 +16,9 @@ from reports.statistics.paired import (
     PairedTest,
     instance_leads,
     is_non_inferior,
-    single_leads,
 )
 from reports.statistics.proportions import wilson_interval
+from tests.reports.statistics.leads import single_leads
 
 counts = st.integers(0, 200)
 tables = st.builds(PairedTable, counts, counts, counts, counts)

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from reports.estimates import InstanceLeads, PairedTable
-from reports.statistics.paired import PairedTest, single_leads
+from reports.statistics.paired import PairedTest
 from reports.statistics.power import (
     Design,
     detection_power,
     instances_needed,
     smallest_detectable_difference,
 )
+from tests.reports.statistics.leads import single_leads
 
 plans = st.tuples(st.integers(1, 40), st.floats(0.05, 1), st.floats(0, 1))
 
