@@ -30,6 +30,7 @@ from tests.bench import (
     scale,
     service,
     testfiles,
+    throughput,
     trajectories,
 )
 from tests.bench.timing import Bound, Ratio
@@ -62,6 +63,7 @@ BENCHES: dict[str, Callable[..., Sequence[Bound | Ratio]]] = {
     "job": jobs.run,
     "service": service.run,
     "testfiles": testfiles.run,
+    "throughput": throughput.run,
 }
 
 
