@@ -22,6 +22,11 @@ PATIENCE_S = 240.0
 """Without a call or an end for this long, a round is stuck."""
 
 _GOOD_ERROR = re.compile(r"^durabench: .+", re.MULTILINE)
+_OF_FAKETIME = re.compile(
+    r"^Exception in thread [^\n]*\nTraceback .*?^OSError: \[Errno 22\] Invalid argument$",
+    re.MULTILINE | re.DOTALL,
+)
+"""What the library with the other clock prints of a sleep whose end has passed on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +260,8 @@ def _check(
     found += [
         f"an error of exit code {code} is not one line: {output[-300:]}"
         for code, output in ground.ended
-        if "Traceback" in output or (code not in (0, 130, 143) and not _GOOD_ERROR.search(output))
+        if "Traceback" in _OF_FAKETIME.sub("", output)
+        or (code not in (0, 130, 143) and not _GOOD_ERROR.search(output))
     ]
     return found
 
