@@ -26,7 +26,7 @@ _OF_FAKETIME = re.compile(
     r"^Exception in thread [^\n]*\nTraceback .*?^OSError: \[Errno 22\] Invalid argument$",
     re.MULTILINE | re.DOTALL,
 )
-"""What the library with the other clock prints of a sleep whose end has passed on a busy machine."""
+"""What the library of the other clock prints if the end of a sleep has passed."""
 
 
 @dataclass(frozen=True)
