@@ -93,6 +93,13 @@ REPORTERS = (
         "gradle", r"gradle|(?:\./)?gradlew", "cleanTest", "junit", "filters",
         "*/test-results/*/TEST-*.xml",
     ),
+    _reporter(
+        "rspec",
+        r"(?:bundle exec )?(?:\./)?(?:bin/)?rspec",
+        f'--format progress --format json --out "{REPORT}"',
+        "rspec",
+        "files",
+    ),
     _reporter("ctest", "ctest", f'--output-junit "{REPORT}"', "junit", "none"),
 )  # fmt: skip
 """Every program with a report. The first that matches a command is used."""

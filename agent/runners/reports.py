@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from xml.etree import ElementTree
 
-Format = Literal["go", "cargo", "jest", "mocha", "tap", "junit", "unittest text"]
+Format = Literal["go", "cargo", "jest", "mocha", "tap", "junit", "unittest text", "rspec"]
 """The format of a report.
 
 `go`: the events of `go test -json`. `cargo`: text of `cargo test`. `jest`: JSON of jest or vitest.
 `mocha`: its JSON. `tap`: the Test Anything Protocol. `junit`: XML of JUnit, also of ctest.
-`unittest text`: text of Python's unittest with `-v`, as Django prints it.
+`unittest text`: text of Python's unittest with `-v`, as Django prints it. `rspec`: JSON of RSpec.
 """
 
 
@@ -159,6 +159,31 @@ def _parse_mocha(text: str) -> NamesByResult:
     return names
 
 
+_NOT_LOADED = re.compile(r"An error occurred while loading (?:\./)?(\S+?)\.?$", re.MULTILINE)
+
+
+def _parse_rspec(text: str) -> NamesByResult:
+    names, document = NamesByResult(), _read_document(text)
+    lists = {"passed": names.passed, "pending": names.skipped}
+    for test in document.get("examples", []):
+        path = _tail(test.get("file_path") or "").removeprefix("./")
+        name = f"{path} {test.get('full_description')}"
+        if test.get("status") in lists:
+            lists[test["status"]].append(name)
+            continue
+        error = test.get("exception") or {}
+        kind = str(error.get("class"))
+        (names.failed if kind.endswith("ExpectationNotMetError") else names.errors).append(name)
+        names.reports[name] = f"{kind}\n{str(error.get('message')).strip()}"
+    for message in document.get("messages") or ():
+        if place := _NOT_LOADED.search(message):
+            names.errors.append(_tail(place[1]))
+            names.reports[_tail(place[1])] = message.strip()
+    if document.get("summary", {}).get("errors_outside_of_examples_count") and not names.errors:
+        names.errors.append("outside of examples")
+    return names
+
+
 _TAP = re.compile(
     r"^(?P<indent> *)(?P<status>ok|not ok) \d+(?: -)? (?P<name>.*?)"
     r"(?P<directive> # (?:SKIP|(?:TO)DO)\b.*)?$",
@@ -277,6 +302,7 @@ _PARSERS: Mapping[Format, Callable[[str], NamesByResult]] = {
     "mocha": _parse_mocha,
     "tap": _parse_tap,
     "junit": _parse_junit,
+    "rspec": _parse_rspec,
 }
 
 FORMATS = frozenset(_PARSERS)

@@ -298,6 +298,9 @@ def _template(line: str) -> str:
 
 def _program(program: str, words: Sequence[str]) -> Iterator[str]:
     """Yield the program and the options that name no tests."""
+    if [program, *words[:1]] == ["bundle", "exec"] and words[1:]:
+        yield from (program, "exec")
+        program, words = words[1], words[2:]
     name = program.rpartition("/")[2]
     if name.startswith("python") and "-m" in words[:-1]:
         at = words.index("-m")

@@ -25,6 +25,7 @@ CMAKE = (
 )
 GO = 'package a\nimport "testing"\nfunc Test%s(t *testing.T) { if %s { t.Error("no") } }\n'
 NODE = "require('node:test').test('%s', () => require('node:assert').ok(%s));\n"
+SPEC = 'RSpec.describe("A") { it("has one") { expect(%s).to eq 1 } }\n'
 
 FILES = {
     "go": {
@@ -42,12 +43,17 @@ FILES = {
         "tests/good.rs": "#[test] fn good() {}\n",
         "tests/bad.rs": "#[test] fn bad() { assert_eq!(1, 2) }\n",
     },
+    "rspec": {
+        "spec/good_spec.rb": SPEC % 1,
+        "spec/bad_spec.rb": SPEC % 2,
+    },
     "ctest": {"CMakeLists.txt": CMAKE},
 }
 COMMANDS = {
     "go": ("go test {paths}", "good_test.go", "bad_test.go"),
     "node": ("node --test {paths}", "test/good.test.js", "test/bad.test.js"),
     "cargo": ("cargo test {paths}", "tests/good.rs", "tests/bad.rs"),
+    "rspec": ("rspec {paths}", "spec/good_spec.rb", "spec/bad_spec.rb"),
 }
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agent.runners.reports import Format, NamesByResult, Unreadable, parse
+from agent.runners.reports import FORMATS, Format, NamesByResult, Unreadable, parse
 
 GO = [
     {"Action": "start", "Package": "m/a"},
@@ -93,6 +93,30 @@ JUNIT = """\
 </testsuite></testsuites>
 """
 
+RSPEC = {
+    "messages": ["\nAn error occurred while loading ./spec/b_spec.rb.\nRuntimeError:\n  broken\n"],
+    "examples": [
+        {"file_path": "./spec/a_spec.rb", "full_description": "A works", "status": "passed"},
+        {"file_path": "./spec/a_spec.rb", "full_description": "A waits", "status": "pending"},
+        {
+            "file_path": "./spec/a_spec.rb",
+            "full_description": "A fails",
+            "status": "failed",
+            "exception": {
+                "class": "RSpec::Expectations::ExpectationNotMetError",
+                "message": "\nexpected: 2\n     got: 1\n",
+            },
+        },
+        {
+            "file_path": "./spec/a_spec.rb",
+            "full_description": "A breaks",
+            "status": "failed",
+            "exception": {"class": "ArgumentError", "message": "no"},
+        },
+    ],
+    "summary": {"example_count": 4, "errors_outside_of_examples_count": 1},
+}
+
 MOCHA = {
     "passes": [{"fullTitle": "a works", "file": "/testbed/test/a.js"}],
     "failures": [{"fullTitle": "a fails", "file": "/testbed/test/a.js"}],
@@ -175,6 +199,23 @@ MOCHA = {
             json.dumps(MOCHA),
             NamesByResult(["test/a.js a works"], ["test/a.js a fails"], [], ["test/a.js a waits"]),
         ),
+        (
+            "rspec",
+            json.dumps(RSPEC),
+            NamesByResult(
+                ["spec/a_spec.rb A works"],
+                ["spec/a_spec.rb A fails"],
+                ["spec/a_spec.rb A breaks", "spec/b_spec.rb"],
+                ["spec/a_spec.rb A waits"],
+                {
+                    "spec/a_spec.rb A fails": (
+                        "RSpec::Expectations::ExpectationNotMetError\nexpected: 2\n     got: 1"
+                    ),
+                    "spec/a_spec.rb A breaks": "ArgumentError\nno",
+                    "spec/b_spec.rb": str(RSPEC["messages"][0]).strip(),
+                },
+            ),
+        ),
     ],
 )
 def test_each_test_is_named_with_its_result(kind: Format, text: str, found: NamesByResult) -> None:
@@ -182,7 +223,7 @@ def test_each_test_is_named_with_its_result(kind: Format, text: str, found: Name
     assert parse(kind, text) == found
 
 
-@pytest.mark.parametrize("kind", ["unittest text", "go", "cargo", "jest", "mocha", "tap", "junit"])
+@pytest.mark.parametrize("kind", sorted(FORMATS))
 @pytest.mark.parametrize("text", ["", "all tests passed", "[1]"])
 def test_output_without_results_is_unreadable(kind: Format, text: str) -> None:
     """A program that did not run its tests proves nothing."""

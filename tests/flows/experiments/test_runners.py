@@ -16,6 +16,7 @@ from flows.experiments.cells import runner_of_instance
 PYTEST = "pytest -q -rfE -p no:cacheprovider {paths}"
 DJANGO = "./tests/runtests.py --verbosity=2 --settings=test_sqlite --parallel=1 {paths}"
 SYMPY = "PYTHONWARNINGS=ignore::UserWarning,ignore::SyntaxWarning bin/test -C --verbose {paths}"
+RSPEC = 'rspec --format progress --format json --out "$durabench_report" {paths}'
 JEST = f"npx jest {get_arguments('jest')} {{paths}}"
 OTHERS = {
     "django/django": (DJANGO, "unittest"),
@@ -74,6 +75,7 @@ def instance() -> Instance:
         ("cargo test secret --no-fail-fast", "cargo test --no-fail-fast {paths}"),
         ("go test -v -tags slow ./secret", "go test -json -tags slow {paths}"),
         ("mvn test -Dtest=Secret", "mvn --batch-mode test {paths}"),
+        ("bundle exec rspec spec/secret_spec.rb -e secret", f"bundle exec {RSPEC}"),
         ("A=tests/test_secret.py pytest 'unclosed", "false {paths}"),
         ("", "false {paths}"),
     ],
