@@ -45,10 +45,12 @@ def read(path: Path) -> ReadFiles:
 
 def _recognize_folder(folder: Path) -> Callable[[Path], ReadFiles]:
     """Return the reader of a folder."""
-    files = list(islice(_list_files(folder), _MOST_FILES))
+    files = []
+    for path in islice(_list_files(folder), _MOST_FILES):
+        if path.name == "config.json" and is_trial(path):
+            return _read_harbor  # a job has very many more files
+        files.append(path)
     names = {path.name for path in files}
-    if any(path.name == "config.json" and is_trial(path) for path in files):
-        return _read_harbor
     if any(name.endswith(".traj.json") for name in names):
         return _read_mini
     if any(name.endswith(".eval") for name in names):
