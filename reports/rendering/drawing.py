@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -65,6 +66,15 @@ _TICKS_ALONE = 100
 
 _FEW_TICKS = 8
 """Below this ratio of the limits, so would powers of ten, twice and five times them."""
+
+_NO_MULTIPLES = 3
+"""Below this ratio, ticks have equal distances."""
+
+_MOST_LABELS = 5
+"""Number of intervals whose labels fit, such as $0.00025."""
+
+_LINEAR_SHARE = 0.16
+"""Length of the part from 0 to the least cost, as a share of the logarithmic part."""
 
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -263,18 +273,21 @@ def percent_axis(axis: Axis, set_limits: Callable[..., object]) -> None:
 def usd_axis(axes: Axes) -> None:
     """Label the horizontal axis in dollars, in plain notation."""
     axes.xaxis.set_major_formatter(lambda value, _: f"${value:,.10g}")
-    axes.xaxis.set_minor_formatter(lambda value, _: "")
+    axes.minorticks_off()  # they have no labels, and take an eighth of the time
 
 
 def log_axis(axes: Axes, *, is_usd: bool = True) -> None:
     """Label a logarithmic axis at round numbers, in dollars or as counts."""
-    from matplotlib.ticker import LogLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator
 
     low, high = axes.get_xlim()
     subs: tuple[float, ...] = (1.0, 2.0, 5.0) if high / low < _TICKS_ALONE else (1.0,)
     if high / low < _FEW_TICKS:
         subs = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
-    axes.xaxis.set_major_locator(LogLocator(subs=subs, numticks=7))
+    is_short = high / low < _NO_MULTIPLES
+    axes.xaxis.set_major_locator(
+        MaxNLocator(_MOST_LABELS) if is_short else LogLocator(subs=subs, numticks=7)
+    )
     usd_axis(axes)
     if not is_usd:
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
@@ -289,21 +302,25 @@ def log_or_linear(axes: Axes, costs: Sequence[float]) -> None:
     if not positive:
         axes.set_xticks([])
     elif max(positive) / min(positive) >= _LOG_SPAN:
-        from matplotlib.ticker import LogLocator, SymmetricalLogLocator
+        from matplotlib.ticker import LogLocator
 
-        steps = (1.0, 2.0, 5.0) if max(positive) / min(positive) < _DECADES_ALONE else (1.0,)
+        least, most = min(positive), max(positive)
+        steps = (1.0, 2.0, 5.0) if most / least < _DECADES_ALONE else (1.0,)
+        locator = LogLocator(subs=steps)
         if len(positive) == len(costs):
             axes.set_xscale("log")
-            axes.xaxis.set_major_locator(LogLocator(subs=steps))
+            axes.xaxis.set_major_locator(locator)
         else:
-            least = min(positive)
-            axes.set_xscale("symlog", linthresh=least, linscale=0.3)
-            axes.xaxis.set_major_locator(
-                SymmetricalLogLocator(base=10, linthresh=least, subs=[*steps])
-            )
+            share = _LINEAR_SHARE * math.log10(most / least)
+            axes.set_xscale("symlog", linthresh=least, linscale=share)
+            ticks = locator.tick_values(least, most)
+            axes.set_xticks([0, *(tick for tick in ticks if least <= tick <= most)])
             axes.set_xlim(left=0)
         usd_axis(axes)
     else:
+        from matplotlib.ticker import MaxNLocator
+
+        axes.xaxis.set_major_locator(MaxNLocator(_MOST_LABELS))
         axes.set_xlim(left=0)
 
 

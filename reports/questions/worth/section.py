@@ -310,7 +310,7 @@ def _draw(worth: Worth, curve: Acceptability) -> Figure:
         "Chance that no other arm has a higher net benefit, by the value of a resolved instance. "
         "Pale band: the arm with the highest mean."
         + (" Dashed vertical line: the declared value." if worth.willingness_to_pay else "")
-        + (f" The {hidden} arms with the lowest chances are not drawn." if hidden else ""),
+        + (f" Not drawn: {plural(hidden, 'arm')} with the lowest chances." if hidden else ""),
         f"With a rising value of a resolved instance, the best arm is {listing(best)}.",
         2.7 + 0.19 * len(arms),
         draw,
