@@ -35,7 +35,7 @@ CLOCK = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 """Debian's library that gives a program another clock, if it is installed."""
 
 LEASE_S = 4.0
-DISK_MB = 128
+DISK_MB = 1200  # a run needs a gigabyte
 NAME = "fire"
 _AT_BUDGET = "stopped by a budget"
 Result = tuple[Any, ...]
