@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.errors import AgentError, BudgetExhausted, ContextWindowExceeded, ModelError
+from agent.errors import BudgetExhausted, ModelError
 from agent.models.retry import (
     EmptyAnswer,
     Failure,
@@ -167,13 +167,6 @@ async def test_waits_for_a_model_that_does_not_answer_are_told() -> None:
     assert retries == [Retry("not sent: refused", failed, 9, wait_s) for failed, wait_s in waits_s]
 
 
-async def test_retries_are_counted() -> None:
-    """The result includes the number of failed calls before it."""
-    calls = Calls(ProviderError(429), ProviderError(500))
-    assert await calls.run() == ("answer", 2)
-    assert calls.waits == [1, 2]
-
-
 @pytest.mark.parametrize("hint", ["0", "-1", "Sat, 01 Mar 2025 11:00:00 GMT", "nan", "1", "20"])
 async def test_a_hint_makes_the_backoff_longer_and_never_shorter(hint: str) -> None:
     """A provider that is busy for a minute and says "now" is not asked nine times in a second."""
@@ -235,27 +228,6 @@ async def test_other_errors_pass_through(error: BaseException) -> None:
     with pytest.raises(type(error)):
         await calls.run()
     assert calls.made == 1
-
-
-@pytest.mark.parametrize(
-    ("error", "kind", "words"),
-    [
-        (ProviderError(401), ModelError, "_API_KEY"),
-        (ProviderError(404), ModelError, "model's name"),
-        (ProviderError(400, '{"error": {"message": "bad \\"x\\""}}'), ModelError, "bad"),
-        (ContextWindowExceededError(400, "too long"), ContextWindowExceeded, "too long"),
-    ],
-)
-async def test_a_permanent_failure_is_not_retried(
-    error: Exception, kind: type[AgentError], words: str
-) -> None:
-    """A refused call is made once, and its one-line error has the provider's message and a hint."""
-    calls = Calls(error)
-    with pytest.raises(kind, match=words) as caught:
-        await calls.run()
-    assert calls.made == 1
-    assert "\n" not in str(caught.value)
-    assert not getattr(caught.value, "retryable", False)
 
 
 @pytest.mark.parametrize(

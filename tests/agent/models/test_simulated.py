@@ -147,29 +147,6 @@ def test_tests_can_show_mini_its_mistake(tmp_path: Path) -> None:
     assert tree_after(repo, submission) == tree_after(repo, patch)
 
 
-def test_mini_explores_and_tests_as_configured() -> None:
-    """Exploration, tests and noticing are off by default, and have the configured frequency."""
-    assert len(commands(model(exploration=9))) == len(commands(model())) + 9
-    assert not any("pytest" in command for command in commands(model()))
-    spec = {"skill": 0.0, "mini_tests": 0.8, "mini_notices": 0.5}
-    runs = ["\n".join(commands(model(seed=seed, **spec))) for seed in range(100)]
-    assert sum("pytest" in run for run in runs) / 100 == pytest.approx(0.8, abs=0.12)
-    assert sum("git checkout" in run for run in runs) / 100 == pytest.approx(0.4, abs=0.15)
-
-
-def test_tries_of_mini_differ_by_scope_unless_correlated() -> None:
-    """Tries are independent without correlation and identical with full correlation."""
-
-    def patches(correlation: float) -> set[str]:
-        subject = model(skill=0.5, correlation=correlation)
-        tries = [commands(subject, f"try-{n}") for n in range(30)]
-        return {command for texts in tries for command in texts if "git apply" in command}
-
-    assert len(patches(1.0)) == 1
-    assert commands(model(skill=0.5), "try-1") == commands(model(skill=0.5))
-    assert len(patches(0.0)) > 1
-
-
 def test_a_task_without_reference_patch_is_refused() -> None:
     """Without a reference patch no attempt could be right, so the error says that one is needed."""
     with pytest.raises(InvalidSpec, match="reference patch"):

@@ -3,7 +3,6 @@
 import asyncio
 import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,14 +12,10 @@ from eval.instances import load
 from eval.types import Instance
 from eval.upstream import checkout
 from tests.agent.models.patch_cases import CASES, KINDS, Case
-from tests.agent.models.role_talk import Call, Talk, talk
+from tests.agent.models.role_talk import Call, talk
 from tests.agent.models.simulations import Tree, simulated
 
 BRIEF = {"anchor_path": "tests/unit/test_anchor.py", "regression_tests": ["tests/test_a.py"]}
-
-
-def author(patch: str, seed: int = 1, **facts: Any) -> Talk:
-    return talk(simulated(patch, seed=seed), "anchor", {"brief": BRIEF, **facts})
 
 
 def passes(test: Path) -> bool:
@@ -76,44 +71,6 @@ def test_a_flaky_test_fails_before_and_mostly_passes_after(tmp_path: Path) -> No
     assert not any(passes(test) for _ in range(20))
     tree.act(Call("apply_patch", {"patch": tree.patch}))
     assert 30 < sum(passes(test) for _ in range(80)) < 80
-
-
-def test_code_comes_before_prose(tmp_path: Path) -> None:
-    """If a patch changes code and prose, the reproduction test checks the code."""
-    prose = Case("both", {"a.py": b"x = 1\n", "b.md": b"One.\n"}, {"a.py": b"1\n", "b.md": b"2\n"})
-    patch = Tree(prose, tmp_path / "repo").patch
-    for seed in range(6):
-        assert "'a.py'" in author(patch, seed).calls_of("write_new")[0]["content"]
-
-
-def test_the_author_follows_the_steps_of_the_role(tmp_path: Path) -> None:
-    """The author reads, writes a new ASCII file where the brief says, runs it and reports."""
-    case = next(case for case in CASES if case.name == "non-ascii")
-    calls = author(Tree(case, tmp_path / "repo").patch).calls
-    assert [call.tool for call in calls] == ["read", "write_new", "run_tests", "answer"]
-    assert calls[1].arguments["content"].isascii()
-    assert calls[2].arguments == {"paths": [BRIEF["anchor_path"]]}
-    assert {name: calls[3].arguments[name] for name in ("path", "regression_tests")} == {
-        "path": BRIEF["anchor_path"],
-        "regression_tests": BRIEF["regression_tests"],
-    }
-
-
-def test_the_author_finds_a_path_without_a_brief(tmp_path: Path) -> None:
-    """Without a brief the test is placed with existing tests and named after the task."""
-    patch = Tree(CASES[0], tmp_path / "repo").patch
-    files = ["test/unit/test_a.py", "test/unit/test_b.py", "test/test_c.py"]
-    near = author(patch, brief=None, test_files=files).answer["path"]
-    alone = author(patch, brief=None).answer["path"]
-    assert (Path(near).parent, Path(alone).parent) == (Path("test/unit"), Path("tests"))
-    assert Path(near).name == Path(alone).name
-
-
-def test_a_change_without_text_is_not_reproduced() -> None:
-    """A patch that changes only a file's mode leaves no text to check, and the model says so."""
-    mode = author("diff --git a/run b/run\nold mode 100644\nnew mode 100755\n")
-    assert not mode.answer["reproduced"]
-    assert not mode.calls_of("write_new")
 
 
 @pytest.mark.full

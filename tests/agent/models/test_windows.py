@@ -104,23 +104,6 @@ async def test_the_words_of_a_server_tell_an_overflow_of_an_unknown_window(
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "tools param requires --jinja flag",
-        "Conversation roles must alternate user/assistant/user/assistant",
-    ],
-)
-async def test_messages_that_a_template_refuses_are_sent_once(words: str) -> None:
-    """The status 500 of llama.cpp is about the request, and not about the server."""
-    with (
-        api.OpenAIServer([api.error(500, words)] * 2) as server,
-        pytest.raises(RequestRefused, match=words),
-    ):
-        await ask(server, SHORT, max_retries=1)
-    assert len(server.requests) == 1
-
-
 @pytest.mark.parametrize("content", ["a" * 6_000, "a" * 60_000, "語" * 3_000])
 @pytest.mark.parametrize("program", [False, True])
 async def test_the_output_limit_is_what_the_window_leaves(program: bool, content: str) -> None:
