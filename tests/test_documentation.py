@@ -1,11 +1,9 @@
 """The pages agree with the code: commands, options, settings, fields and links exist."""
 
 import ast
-import importlib
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -16,7 +14,6 @@ from flows.cli.app import app
 from tests.timing import reasons
 
 ROOT = Path(__file__).resolve().parents[1]
-DEPLOYMENTS = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
 
 LONGEST = {
     "README.md": 120,
@@ -257,20 +254,6 @@ def test_the_changelog_has_the_released_version() -> None:
     assert version is not None
     released = [heading for heading in headings if heading != "Unreleased"]
     assert released[0].startswith(f"{version[1]} (")
-
-
-@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment["name"])
-def test_deployments_resolve(deployment: dict[str, Any]) -> None:
-    """A deployment has a description, and its entrypoint is a flow that takes its parameters."""
-    path, name = deployment["entrypoint"].split(":")
-    flow = getattr(importlib.import_module(path.removesuffix(".py").replace("/", ".")), name)
-    parameters = deployment.get("parameters", {})
-    assert parameters.keys() <= flow.parameters.properties.keys()
-    if "experiment" in parameters and isinstance(parameters["experiment"], dict):
-        from flows.experiments.declaration import Experiment
-
-        Experiment.model_validate(parameters["experiment"])
-    assert deployment["description"]
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from agent.errors import InvalidSpec
-from agent.timings import OperatorTimings, Timings, timings, variable
-from tests.timing import as_variables, reasons
-
-
-def test_every_field_says_why_and_names_its_unit() -> None:
-    """Every field has a docstring, so that an operator can choose its value."""
-    stated = reasons(OperatorTimings) | reasons(Timings)
-    for name in Timings.model_fields:
-        assert name.endswith("_s")
-        assert stated[name]
+from agent.timings import timings, variable
+from tests.timing import as_variables
 
 
 def test_a_program_reads_its_environment() -> None:
@@ -31,13 +23,6 @@ def test_a_program_reads_its_environment() -> None:
         check=True,
     )
     assert done.stdout.split() == ["3.5", "300.0"]
-
-
-def test_a_test_can_change_timings(set_timings: Callable[..., None]) -> None:
-    """The fixture `set_timings` can be used several times in one test."""
-    for seconds in (0.5, 0.25):
-        set_timings(inbox_poll_s=seconds)
-        assert timings().inbox_poll_s == seconds
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The command line: fast help, and a one-line message for every mistake of an operator."""
 
-import json
 import re
 import resource
 import subprocess
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from eval import instances
 from flows.cli.app import GROUPS, app
 from tests.flows.formats.trajectories import HARBOR_JOB
 from tests.reports.lake_fixture import LakeBuilder
@@ -114,13 +112,6 @@ def experiment(text: str) -> str:
     return "trial.yaml"
 
 
-def dataset(**changes: object) -> str:
-    row = {**instances.load("bundled")[0].row, **changes}
-    kept = {key: value for key, value in row.items() if value is not None}
-    Path("rows.jsonl").write_text(json.dumps(kept, default=str))
-    return "rows.jsonl"
-
-
 def test_an_unknown_key_is_refused() -> None:
     """An unknown key is refused with its path in the file."""
     path = experiment(f"name: t\narms: [{GOLD}]\ncolour: red\n")
@@ -208,24 +199,11 @@ class TestBeforeAServerIsStarted:
         path = experiment(f"name: t\nselect: {{ids: [durabench__quillet-1]}}\narms: {arms}\n")
         fails("debug", f"durabench__{instance}", "-x", path, *arguments, because=because)
 
-    def test_a_row_without_the_swebench_5_columns_is_refused(self) -> None:
-        """Rows without the columns of swebench 5 are refused. The line names the columns and a
-        remedy."""
-        rows = dataset(image=None, eval_script=None)
-        path = experiment(f"name: t\ndataset: {rows}\narms: [{GOLD}]\nenvironment: host\n")
-        fails("run", path, because="no value for image, eval_script; use a swebench 5 dataset")
-
     def test_docker_without_a_daemon_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A request for Docker is refused if no daemon answers."""
         monkeypatch.setattr("agent.workspaces.docker_daemon._connect", refuse_docker)
         path = experiment(f"name: t\narms: [{GOLD}]\n")
         fails("run", path, "-e", "docker", because="environment: docker was asked for, but")
-
-    def test_a_lake_that_cannot_be_written_is_refused(self) -> None:
-        """A lake path that cannot be written is refused."""
-        Path("file").touch()
-        path = experiment(f"name: t\narms: [{GOLD}]\nenvironment: host\n")
-        fails("run", path, "--lake", "file", because="cannot write to the lake")
 
 
 def refuse_docker() -> None:

@@ -7,7 +7,6 @@ import pytest
 from agent.arms.durable import arm
 from agent.arms.durable.options import DurableOptions
 from agent.errors import Waiting
-from agent.journal import InboxMessage
 from agent.types import Outcome
 from tests.agent.arms.durable.conftest import (
     FIX,
@@ -20,7 +19,7 @@ from tests.agent.arms.durable.conftest import (
     report,
 )
 from tests.agent.arms.durable.test_lean import PLAN, work
-from tests.agent.arms.loop.conftest import Attempts
+from tests.agent.arms.loop.conftest import Attempts, read_wanted_approval, send
 
 pytestmark = [pytest.mark.usefixtures("idle_at_once"), pytest.mark.slow]
 
@@ -45,19 +44,6 @@ async def solve(
         return None
 
 
-def send(attempts: Attempts, text: str, kind: str = "say") -> None:
-    message = InboxMessage(f"{kind} {text}", kind, text, "ann")  # type: ignore[arg-type]
-    attempts.journal.inbox("a").send(message)
-
-
-def about(attempts: Attempts) -> str:
-    """Return what the attempt wants an approval of."""
-    wait = attempts.journal.inbox("a").wait()
-    assert wait is not None
-    assert (wait.wanted, wait.is_answered) == ("approval", False)
-    return wait.about
-
-
 def facts(attempts: Attempts, role: str) -> Any:
     return next(each for each in attempts.model.asked if each.role == role).facts
 
@@ -71,12 +57,12 @@ async def test_a_patch_that_is_wanted_otherwise_is_changed(attempts: Attempts) -
         return [[WRITE], [FIX], work()][number]
 
     assert await solve(attempts, approval="patch", solver=solver) is None
-    assert "return a + b" in about(attempts)
+    assert "return a + b" in read_wanted_approval(attempts)
     send(attempts, "write notes, too", "revise")
     assert await solve(attempts, approval="patch", solver=solver) is None
     assert facts(attempts, "solver")["said_by_people"] == ["write notes, too"]
-    assert "NOTES.md" in about(attempts)
-    assert "return a + b" in about(attempts)
+    assert "NOTES.md" in read_wanted_approval(attempts)
+    assert "return a + b" in read_wanted_approval(attempts)
     send(attempts, "", "approve")
     outcome = await solve(attempts, approval="patch", solver=solver)
     assert outcome is not None
@@ -96,8 +82,8 @@ async def test_the_full_preset_makes_further_steps(attempts: Attempts) -> None:
     send(attempts, "write notes, too", "revise")
     assert await solve(attempts, **roles) is None
     assert facts(attempts, "planner")["backlog"] == ["write notes, too"]
-    assert "NOTES.md" in about(attempts)
-    assert "return a + b" in about(attempts)
+    assert "NOTES.md" in read_wanted_approval(attempts)
+    assert "return a + b" in read_wanted_approval(attempts)
 
 
 @pytest.mark.parametrize("preset", ["lean", pytest.param("full", marks=pytest.mark.full)])
@@ -105,7 +91,7 @@ async def test_a_rejected_patch_is_no_prediction(attempts: Attempts, preset: str
     """The outcome says who rejected it, and why."""
     solver = [[WRITE], [FIX], work()]
     assert await solve(attempts, preset=preset, approval="patch", solver=solver) is None
-    assert "return a + b" in about(attempts)
+    assert "return a + b" in read_wanted_approval(attempts)
     send(attempts, "too risky", "reject")
     outcome = await solve(attempts, preset=preset, approval="patch", solver=solver)
     assert outcome is not None
@@ -121,7 +107,9 @@ async def test_a_plan_is_made_until_it_is_approved(
     """The role that plans knows the last plan and what people said. Nothing is changed before."""
     roles = {"scout": [PLAN], "solver": [[WRITE], [FIX], work()]}
     assert await solve(attempts, preset=preset, approval="plan", **roles) is None
-    assert "add adds" in about(attempts) or "add subtracts" in about(attempts)
+    assert "add adds" in read_wanted_approval(attempts) or "add subtracts" in read_wanted_approval(
+        attempts
+    )
     send(attempts, "name the file", "revise")
     assert await solve(attempts, preset=preset, approval="plan", **roles) is None
     assert facts(attempts, role)["said_by_people"] == ["name the file"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent.arms.loop import arm
 from agent.arms.options import LoopOptions
-from agent.journal import Attempt, Journal, RecordedStep, TreeRef
+from agent.journal import Attempt, InboxMessage, Journal, RecordedStep, TreeRef
 from agent.journal.blobs import Blobs
 from agent.journal.holding import hold_lease
 from agent.session.log import Entry, JournalLog
@@ -165,6 +165,20 @@ class Attempts:
         """Return the results of tools in a request to the model."""
         messages = self.model.asked[number].messages
         return [m["content"] for m in messages if m["role"] == "tool"]
+
+
+def send(attempts: Attempts, text: str, kind: str = "say", message_id: str = "") -> InboxMessage:
+    """Send a message to the attempt, by default under its text as its id."""
+    message = InboxMessage(message_id or f"{kind} {text}", kind, text, "ann")  # type: ignore[arg-type]
+    return attempts.journal.inbox("a").send(message)
+
+
+def read_wanted_approval(attempts: Attempts) -> str:
+    """Return what the attempt wants an approval of."""
+    wait = attempts.journal.inbox("a").wait()
+    assert wait is not None
+    assert (wait.wanted, wait.is_answered) == ("approval", False)
+    return wait.about
 
 
 def bought(steps: Iterable[RecordedStep]) -> set[tuple[str, int]]:

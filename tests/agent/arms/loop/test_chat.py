@@ -6,19 +6,12 @@ from typing import Any
 import pytest
 
 from agent.errors import Waiting
-from agent.journal import InboxMessage
 from tests.agent.arms.durable.conftest import FIX, Said, answer
-from tests.agent.arms.loop.conftest import DONE, Attempts
+from tests.agent.arms.loop.conftest import DONE, Attempts, send
 
 pytestmark = [pytest.mark.usefixtures("idle_at_once")]
 
 READ: Said = [("read", {"path": "calc.py"})]
-
-
-def send(attempts: Attempts, text: str, kind: str = "say", message_id: str = "") -> InboxMessage:
-    """Send a message to the attempt, by default under its text as its id."""
-    message = InboxMessage(message_id or f"{kind} {text}", kind, text, "ann")  # type: ignore[arg-type]
-    return attempts.journal.inbox("a").send(message)
 
 
 async def chat(

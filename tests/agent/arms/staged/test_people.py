@@ -8,10 +8,9 @@ import pytest
 from agent.arms.options import StagedOptions
 from agent.arms.staged import arm
 from agent.errors import Waiting
-from agent.journal import InboxMessage
 from agent.types import Outcome
 from tests.agent.arms.durable.conftest import FIX, RoleModel, Said, Script, facts_of
-from tests.agent.arms.loop.conftest import DONE, Attempts
+from tests.agent.arms.loop.conftest import DONE, Attempts, read_wanted_approval, send
 from tests.agent.arms.staged.test_staged import HONEST, TASK, planned, report
 
 pytestmark = [pytest.mark.usefixtures("idle_at_once"), pytest.mark.slow]
@@ -38,30 +37,18 @@ async def solve(
         return None
 
 
-def send(attempts: Attempts, kind: Any, text: str = "") -> None:
-    attempts.journal.inbox("a").send(InboxMessage(f"{kind} {text}", kind, text, "ann"))
-
-
-def about(attempts: Attempts) -> str:
-    """Return what the attempt wants an approval of."""
-    wait = attempts.journal.inbox("a").wait()
-    assert wait is not None
-    assert (wait.wanted, wait.is_answered) == ("approval", False)
-    return wait.about
-
-
 async def test_a_plan_is_made_until_it_is_approved(attempts: Attempts) -> None:
     """The planner hears what the person wants. Nothing is changed before, and the builder knows
     what was said with the approval."""
     plan: Script = lambda number, request: planned(["fix", "fix and test"][number])  # noqa: E731
     assert await solve(attempts, "plan", plan=plan) is None
-    assert about(attempts) == "1. fix\ndo fix"
-    send(attempts, "revise", "test it, too")
+    assert read_wanted_approval(attempts) == "1. fix\ndo fix"
+    send(attempts, "test it, too", "revise")
     assert await solve(attempts, "plan", plan=plan) is None
     assert attempts.told()[-1] == "ann does not approve it yet, and says:\n\ntest it, too"
-    assert about(attempts) == "1. fix and test\ndo fix and test"
+    assert read_wanted_approval(attempts) == "1. fix and test\ndo fix and test"
     assert not [step for step in attempts.journal.steps("a") if step.tree is not None]
-    send(attempts, "approve", "but be quick")
+    send(attempts, "but be quick", "approve")
     outcome = await solve(attempts, "plan", plan=plan)
     assert outcome is not None
     assert (outcome.status, report(outcome)["agent_verdict"]) == ("submitted", "accepted")
@@ -73,7 +60,7 @@ async def test_a_plan_is_made_until_it_is_approved(attempts: Attempts) -> None:
 async def test_what_is_rejected_is_not_submitted(attempts: Attempts, approval: str) -> None:
     """The outcome says who rejected it, and why."""
     assert await solve(attempts, approval) is None
-    send(attempts, "reject", "too risky")
+    send(attempts, "too risky", "reject")
     outcome = await solve(attempts, approval)
     assert outcome is not None
     assert (outcome.status, outcome.patch) == ("gave_up", "")
@@ -84,16 +71,16 @@ async def test_what_is_rejected_is_not_submitted(attempts: Attempts, approval: s
 async def test_a_patch_that_is_wanted_otherwise_is_repaired(attempts: Attempts) -> None:
     """A repair begins at the change, knows what people said, and is verified again."""
     assert await solve(attempts, "patch") is None
-    assert "return a + b" in about(attempts)
-    send(attempts, "revise", "write notes, too")
+    assert "return a + b" in read_wanted_approval(attempts)
+    send(attempts, "write notes, too", "revise")
     repair: Script = [DOCUMENT, DONE]
     assert await solve(attempts, "patch", repair=repair) is None
     facts = facts_of(next(each for each in attempts.model.asked if each.role == "repair"))
     assert facts["said_by_people"] == ["write notes, too"]
     assert "return a + b" in facts["diff"]
-    assert "NOTES.md" in about(attempts)
-    assert "return a + b" in about(attempts)
-    send(attempts, "approve")
+    assert "NOTES.md" in read_wanted_approval(attempts)
+    assert "return a + b" in read_wanted_approval(attempts)
+    send(attempts, "", "approve")
     outcome = await solve(attempts, "patch", repair=repair)
     assert outcome is not None
     assert (outcome.status, attempts.model.asked) == ("submitted", [])
