@@ -203,13 +203,13 @@ async def test_steps_stay_while_the_lake_lacks_rows_of_them(finished: Finished, 
     for table in ("attempts", "llm_calls", "steps", "predictions"):
         [file] = Path(lake.root).glob(f"{table}/*/arm=able/*.parquet")
         file.rename(Path(lake.root) / "elsewhere")
-        said = await prune(lake, "--remove")
+        said = await prune(lake, "--remove", "--only", "steps")
         assert "; not of 1, because" in said.stdout, table
         assert open_journal(lake).steps(attempt_id) == steps, table
         (Path(lake.root) / "elsewhere").rename(file)
     [row] = lake.find("attempts", attempt_id)
     lake.write("attempts", "trial", "able", attempt_id, [row | {"outcome": "interrupted"}])
-    assert "not of 1, because" in (await prune(lake, "--remove")).stdout
+    assert "not of 1, because" in (await prune(lake, "--remove", "--only", "steps")).stdout
     assert open_journal(lake).steps(attempt_id)
 
 
