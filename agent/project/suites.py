@@ -1,6 +1,7 @@
 """The tests of a project, as a command with the format of its results, and its other commands."""
 
 import os
+import re
 from collections.abc import Set
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -80,6 +81,9 @@ _TAKE_FILES = ("go test", "cargo test")
 """Their detected commands are of the program itself. Scripts of packages may name tests already."""
 
 
+_TEST_SCRIPT = re.compile(r"\b(?P<manager>npm|pnpm|yarn|bun) (?:run )?test\b")
+
+
 @dataclass(frozen=True)
 class Suite:
     """All tests of a project."""
@@ -117,12 +121,18 @@ class Suite:
         return TestRunner(self.command, self.results, "none")
 
 
-def custom(command: str) -> Suite:
+def custom(command: str, detected: Suite | None = None) -> Suite:
     """Return the suite of a command that a user named.
 
-    A runner with an observer is observed. Of any other command, only the exit code counts. This
-    includes `python3`, because observers are started with `python`.
+    A runner with an observer is observed. The test script of a package is the `detected` suite,
+    which may have a report. Of any other command, only the exit code counts. This includes
+    `python3`, because observers are started with `python`.
     """
+    script = _TEST_SCRIPT.fullmatch(command.strip())
+    if script and detected and not detected.folder:
+        found = _TEST_SCRIPT.search(detected.command)
+        if found and found["manager"] == script["manager"]:
+            return detected
     suite = Suite(_NAMED, command, "observed")
     is_known = suite.observed.adapter != "summary" and "python3" not in command
     return suite if is_known else replace(suite, results="exit code")

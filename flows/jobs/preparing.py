@@ -135,7 +135,8 @@ def checks_of(request: Request, project: Project | None) -> Checks | None:
         return None
     lint = project.lint if project else ()
     if request.verify != "auto":
-        return Checks(custom(request.verify), lint, request.verify_timeout_s)
+        suite = custom(request.verify, project.tests if project else None)
+        return Checks(suite, lint, request.verify_timeout_s)
     if project is None or project.tests is None:
         raise UsageError(
             "no test command is detected in the repository: name one with --verify CMD, or "

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.project import Folder, Project, detect
+from agent.project import Folder, Project, custom, detect
 
 PYTEST = "python -m pytest -q -rfE -p no:cacheprovider"
 NODE = {"package-lock.json": "{}", "index.js": ""}
@@ -243,3 +243,24 @@ def test_projects_in_folders_are_detected(tmp_path: Path) -> None:
     assert found is not None
     assert found.kind == "python"
     assert [each.folder for each in found.others] == ["web", "svc"]
+
+
+@pytest.mark.parametrize(
+    ("named", "results"),
+    [
+        ("npm test", "jest"),
+        ("npm run test", "jest"),
+        ("npm run test:unit", "exit code"),
+        ("npm test -- a.test.js", "exit code"),
+        ("yarn test", "exit code"),
+    ],
+)
+def test_a_named_script_of_a_package_has_the_report_of_its_program(
+    named: str, results: str, tmp_path: Path
+) -> None:
+    """Only the whole script with the package's own manager is the detected suite."""
+    for name, text in package("jest").items():
+        (tmp_path / name).write_text(text)
+    found = detect(Folder(tmp_path))
+    assert found is not None
+    assert custom(named, found.tests).results == results
