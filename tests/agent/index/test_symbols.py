@@ -204,14 +204,6 @@ def test_names_of_a_symbol(library: SymbolIndex, symbol: str, expected: list[str
     assert names(library, symbol) == expected
 
 
-def test_a_definition_says_where_it_is(library: SymbolIndex) -> None:
-    """A definition has its path, lines, kind and signature."""
-    (found,) = library.definitions("Reader.name")
-    assert (found.path, found.kind, found.name) == ("src/store/reader.py", "method", "name")
-    assert (found.start, found.line, found.end) == (23, 24, 25)
-    assert found.signature == "@property def name(self) -> str"
-
-
 def test_callers_through_imports(library: SymbolIndex) -> None:
     """Callers are found through aliases, re-exports and modules, and if a function is passed on."""
     assert certain(library, "store.reader.load") == [
@@ -493,14 +485,6 @@ def test_the_order_of_the_files_does_not_matter() -> None:
             assert shuffled.definitions(symbol) == expected.definitions(symbol)
             assert shuffled.callers(symbol) == expected.callers(symbol)
             assert shuffled.callees(symbol) == expected.callees(symbol)
-
-
-def test_an_edit_is_seen_by_the_next_index(library: SymbolIndex) -> None:
-    """A new index sees the edit, and the earlier index keeps the earlier state."""
-    edited = {**LIBRARY, "src/store/slow.py": "\n\ndef parse(path, strict):\n    return path\n"}
-    (found,) = SymbolIndex(edited).definitions("slow.parse")
-    assert (found.line, found.signature) == (3, "def parse(path, strict)")
-    assert library.definitions("slow.parse")[0].line == 1
 
 
 def test_no_answer_depends_on_what_was_asked_before() -> None:

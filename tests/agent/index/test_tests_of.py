@@ -3,7 +3,7 @@
 import pytest
 
 from agent.index.symbols import SymbolIndex
-from agent.index.tests_of import covering, find_tests, get_changed_names
+from agent.index.tests_of import covering, get_changed_names
 
 TEXTS = {
     "src/shop/__init__.py": "from .cart import Cart\n",
@@ -31,19 +31,6 @@ def index() -> SymbolIndex:
 
 def found(index: SymbolIndex, *sources: str) -> list[str]:
     return covering(index, TEXTS, sources)
-
-
-def test_files_that_a_runner_collects(index: SymbolIndex) -> None:
-    """Helpers and conftest files are not listed as tests."""
-    assert find_tests(index, TEXTS) == [
-        "other/test_other.py",
-        "tests/io/test_io.py",
-        "tests/test_cart.py",
-        "tests/test_cart_discounts.py",
-        "tests/test_everything.py",
-        "web/button.test.ts",
-        "web/form.spec.js",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,6 @@ from agent.workspaces import Workspace
 PASSING, FAILING = "tests/unit/test_other.py", "tests/test_core.py"
 
 
-async def test_a_runner_that_works(host: Workspace) -> None:
-    """One run is enough if a test in it passes."""
-    found = await probe(host, ToolSettings(runner=PYTEST), [PASSING])
-    assert (found.works, found.reason) == (True, "")
-    assert [run.passed for run in found.runs] == [[f"{PASSING}::test_true"]]
-
-
 async def test_another_file_is_tried_where_the_first_has_no_passing_test(host: Workspace) -> None:
     """A file without a passing test may be broken on the base commit, so another file is tried."""
     await host.write("tests/test_empty.py", b"#" * 400)

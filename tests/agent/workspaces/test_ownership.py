@@ -50,8 +50,3 @@ def test_a_paused_process_lives_until_it_ends(sleeper: subprocess.Popen[bytes]) 
 def test_a_malformed_name_is_dead(name: str) -> None:
     """A malformed name belongs to no living process."""
     assert not ownership.lives(name)
-
-
-def test_a_reused_process_number_is_dead() -> None:
-    """A process name whose start time does not match names a dead process."""
-    assert not ownership.lives(f"{os.getpid()}-1")

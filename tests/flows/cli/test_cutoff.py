@@ -37,10 +37,3 @@ def test_what_is_no_model_with_a_date_is_refused(dated: Path, cutoff: str) -> No
     code, line = run(dated, cutoff)
     assert code == 2
     assert line.endswith(f"--cutoff {cutoff!r}: write MODEL=YYYY-MM-DD")
-
-
-def test_an_unknown_model_is_refused(dated: Path) -> None:
-    """The error names the models of the experiment."""
-    code, line = run(dated, "m/y=2025-03-31")
-    assert code == 2
-    assert "no arm has the model 'm/y'; the models are m/x=1" in line

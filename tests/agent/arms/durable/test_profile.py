@@ -29,12 +29,6 @@ def test_roles_without_a_model_of_their_own_are_answered_by_the_arms() -> None:
     assert profile.models(OWN) == {"": OWN, "planner": LiteLLMSpec(name="openai/other")}
 
 
-def test_candidate_counts_have_defaults() -> None:
-    """Candidate counts that are not given have their defaults."""
-    profile = FullProfile.model_validate({"candidates": {"low": 3}})
-    assert profile.candidates == {"high": 1, "medium": 2, "low": 3}
-
-
 def test_a_model_without_a_temperature_says_so() -> None:
     """The error names the settings that the model does not have."""
     simulated = SimulatedSpec(provider="simulated", skill=0.5)
