@@ -40,4 +40,5 @@ def mounted(folder: Path, size_mb: int = 16) -> Iterator[SmallDisk]:
     try:
         yield SmallDisk(folder)
     finally:
-        subprocess.run(["umount", str(folder)], check=True)
+        # Lazily, since the test itself may have a file open.
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
