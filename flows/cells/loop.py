@@ -22,7 +22,8 @@ from flows.experiments.plan import Plan, prepare
 from flows.experiments.stop import RESUME, Stop
 from flows.server.dispatch import run_queue
 from flows.server.settings import CELLS
-from flows.server.slots import CellLimits, CellSlots, in_turn, share_slots
+from flows.server.slots import CellLimits, CellSlots, share_slots
+from flows.server.turns import in_turn
 from flows.storage.cleanup import clean_up_around
 from flows.storage.journals import open_journal
 

@@ -22,7 +22,7 @@ from flows.experiments.resources import Resources
 from flows.experiments.stop import Stop
 from flows.formats import predictions as predictions_files
 from flows.formats.predictions import PredictionSource
-from flows.server.slots import in_turn
+from flows.server.turns import in_turn
 from flows.storage.lake import Lake
 from reports.format import plural
 

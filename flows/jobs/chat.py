@@ -22,8 +22,8 @@ from flows.jobs.preparing import open_place
 from flows.jobs.talk import Opened, Talk, begin_chat, open_cell
 from flows.server.flow_run import end_as_state, find_own, name_run
 from flows.server.logs import run_log
-from flows.server.slots import in_turn
 from flows.server.stopping import graceful_stop
+from flows.server.turns import in_turn
 from flows.storage.cleanup import clean_up_around
 from flows.storage.lake import Lake
 

@@ -38,8 +38,8 @@ from flows.server.caching import cache_permanently, result_of
 from flows.server.flow_run import check_starts, end_as_state, find_own, name_run
 from flows.server.logs import run_log
 from flows.server.retry import patiently
-from flows.server.slots import in_turn
 from flows.server.stopping import graceful_stop
+from flows.server.turns import in_turn
 from flows.storage import journals
 from flows.storage.cleanup import clean_up_around
 from flows.storage.files import patch_sha256

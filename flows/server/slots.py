@@ -3,69 +3,23 @@
 An operator limits a tag as for task runs: `prefect concurrency-limit create arm:mini 8`. The task
 runs of cells have no tags themselves, because Prefect asks the server about each tag of each one. A
 cell takes the slots of all its limits with one request, and shares them with cells of equal limits.
-
-Two runs of one experiment share its cells through leases: each works on the cells that the other
-does not hold, and continues cells that the other has left unfinished.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Sequence, Set
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import TypeVar
 
 import httpx
 from prefect.client.orchestration import get_client
 from prefect.concurrency.asyncio import concurrency
 
-from agent.errors import FencedError, LeaseHeld
-from agent.journal import holding
 from agent.timings import STOP_CHECK_S
-from flows.display.terminal import say
 from flows.experiments.cells import Cell
 from flows.experiments.records import model_name
 from flows.experiments.stop import Stop
 from flows.server.api import is_private
 from flows.server.retry import patiently
-from flows.storage.journals import open_journal
-from flows.storage.lake import Lake
-
-T = TypeVar("T")
-
-
-async def in_turn(
-    do: Callable[[], Awaitable[T]],
-    label: str,
-    lake: Lake,
-    stop: Stop,
-    slots: asyncio.Semaphore | None = None,
-) -> T:
-    """Return the result of `do` once no other run holds the lease it needs.
-
-    The caller's slot, one of `slots`, is released while waiting. Afterwards `do` finds the result
-    recorded by the other run, or continues its work if that run died.
-
-    Raises:
-        Interrupted: the run was asked to stop while waiting.
-    """
-    is_announced = False
-    while True:
-        try:
-            return await do()
-        except (LeaseHeld, FencedError) as error:
-            name = error.name
-        journal = open_journal(lake)
-        if not is_announced and not holding.is_held_here(journal, name):
-            say(f"{label}: another run is working on it; waiting for its result")
-            is_announced = True
-        if slots is not None:
-            slots.release()
-        try:
-            await holding.wait_until_free(journal, name, stop.sleep)
-        finally:
-            if slots is not None:
-                await slots.acquire()
-
 
 CellSlots = Callable[[Cell], AbstractAsyncContextManager[object]]
 """Returns a block in which a cell runs."""

@@ -10,7 +10,7 @@ from agent.errors import Interrupted
 from agent.journal import Journal
 from agent.journal.holding import hold_lease
 from flows.experiments.stop import Stop
-from flows.server.slots import in_turn
+from flows.server.turns import in_turn
 from flows.storage.journals import VARIABLE, open_journal
 from flows.storage.lake import Lake
 from tests.waiting import until
