@@ -5,5 +5,6 @@ program.py      one program: its calls, their order on record, and its end
 interpreter.py  drives the interpreter, and is the only module that imports it
 limits.py       limits on programs, as declared
 stubs.py        the tools as declarations that programs are checked against
+values.py       values of programs as JSON
 remedies.py     what the interpreter lacks: translated, or explained
 """

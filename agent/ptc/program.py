@@ -25,11 +25,11 @@ from agent.ptc.interpreter import (
     Running,
     Settled,
     Stop,
-    as_json,
 )
 from agent.ptc.limits import Programs
 from agent.ptc.remedies import explain, find_last_assignment
 from agent.ptc.stubs import Function
+from agent.ptc.values import as_json
 from agent.session.limits import Gate
 from agent.session.session import Session
 
