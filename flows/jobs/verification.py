@@ -4,7 +4,7 @@ import json
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -13,7 +13,6 @@ from pydantic import TypeAdapter
 from agent.checks import regressions
 from agent.checks.running import merge_runs
 from agent.errors import InfrastructureError
-from agent.index import Indexed, covering, query
 from agent.project import Suite, run_suite
 from agent.runner_settings import is_test_support, shadows_a_module
 from agent.testfiles import BY_CONVENTION
@@ -23,7 +22,7 @@ from eval.resources import shortage
 from eval.types import Instance
 from flows.experiments import workspaces
 from flows.experiments.cells import Place
-from flows.jobs import projects
+from flows.jobs import projects, reach
 from flows.storage.lake import Row
 
 Verdict = Literal["repaired", "nothing_broke", "not_tested", "regressed"]
@@ -88,6 +87,10 @@ class After:
     """The changed files of code in a language that the index reads."""
     unreached: tuple[str, ...] = ()
     """Those that no test of the run reaches, by imports and names."""
+    unknown: tuple[str, ...] = ()
+    """Those of which this is not known, as the run names no test files."""
+    lines: dict[str, int] = field(default_factory=dict)
+    """The number of changed lines of each."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ async def after(instance: Instance, place: Place, checks: Checks, patch: str) ->
         protected = [c.path for c in changes if _decides(c, checks.command)]
         others = [c.path for c in changes if not BY_CONVENTION.owns(c.path)]
         state = await _run_checks(workspace, checks)
-        code, unreached = await _find_unreached(workspace, changes, checks, state.tests)
+        found = await reach.find(workspace, changes, state.tests, checks.others)
 
     async def run_without(put_back: Sequence[str], name: str) -> TestRun:
         """Run the tests with the patch, but some files as at the base commit."""
@@ -137,31 +140,8 @@ async def after(instance: Instance, place: Place, checks: Checks, patch: str) ->
     old = await run_without(protected, "verify-tests") if protected else None
     has_both = 0 < len(others) < len(changes)
     at_base = await run_without(others, "verify-code") if has_both else None
-    return asdict(After(state, "", old, tuple(protected), at_base, code, unreached))
-
-
-async def _find_unreached(
-    workspace: Workspace, changes: Sequence[Change], checks: Checks, tests: TestRun
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the changed files of code, and the files among them that no test of a run reaches.
-
-    Without names of test files in the run, nothing is known of the second.
-    """
-    paths = [change.path for change in changes if change.status != "deleted"]
-    ran = {name.partition("::")[0] for name in (*tests.passed, *tests.failed, *tests.errors)}
-
-    def look(index: Indexed) -> tuple[list[str], list[str]]:
-        symbols = index.symbols
-        code = [path for path in paths if path in symbols.paths and not BY_CONVENTION.owns(path)]
-        if ran.isdisjoint(symbols.paths):
-            return code, []
-        covered = {path: covering(symbols, index.texts, [path]) for path in code}
-        silent = projects.find_silent(checks.others, tests, symbols.paths)
-        unreached = [path for path in code if ran.isdisjoint(covered[path])]
-        return code, [path for path in unreached if not path.startswith(silent)]
-
-    code, unreached = await query(workspace, look)
-    return tuple(code), tuple(unreached)
+    lines = reach.count_lines(patch, found.code)
+    return asdict(After(state, "", old, tuple(protected), at_base, **asdict(found), lines=lines))
 
 
 def _decides(change: Change, command: str) -> bool:
@@ -309,9 +289,15 @@ def _list_evidence(first: TestRun, last: TestRun, patched: After) -> Iterator[st
         showing = len(new - {*patched.at_base.passed})
         if new:
             yield f"new tests that fail without the change: {showing} of {len(new)}"
-    if patched.unreached:
-        share = f"{len(patched.unreached)} of {len(patched.code)}"
-        yield f"changed files without a test that ran: {share}, {_some(list(patched.unreached))}"
+    if known := [path for path in patched.code if path not in patched.unknown]:
+        reached = [path for path in known if path not in patched.unreached]
+        part, whole = (sum(patched.lines.get(path, 0) for path in x) for x in (reached, known))
+        lines = f" (lines: {part} of {whole})" if whole else ""
+        missed = f", not {_some(list(patched.unreached))}" if patched.unreached else ""
+        share = f"{len(reached)} of {len(known)}{lines}{missed}"
+        yield f"changed files that tests reach, by imports and names: {share}"
+    if patched.unknown:
+        yield f"no test is known to reach {_some(list(patched.unknown))}"
 
 
 def _need_changed_tests(first: TestRun, last: TestRun, old: TestRun) -> list[str]:

@@ -104,9 +104,27 @@ GREEN = run(passed="a b")
         ),
         (
             GREEN,
-            replace(after(GREEN), code=("a.py", "b.js"), unreached=("b.js",)),
+            replace(
+                after(GREEN),
+                code=("a.py", "b.js"),
+                unreached=("b.js",),
+                lines={"a.py": 3, "b.js": 5},
+            ),
             "nothing_broke",
-            "2 tests pass; changed files without a test that ran: 1 of 2, b.js",
+            "2 tests pass; changed files that tests reach, by imports and names: 1 of 2 "
+            "(lines: 3 of 8), not b.js",
+        ),
+        (
+            GREEN,
+            replace(
+                after(GREEN),
+                code=("a.py", "c.sh"),
+                unknown=("c.sh",),
+                lines={"a.py": 3, "c.sh": 5},
+            ),
+            "nothing_broke",
+            "2 tests pass; changed files that tests reach, by imports and names: 1 of 1 "
+            "(lines: 3 of 3); no test is known to reach c.sh",
         ),
         (
             GREEN,

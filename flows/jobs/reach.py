@@ -1,0 +1,51 @@
+"""Which changed files of code the tests of a run reach, by imports and names."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from agent.index import Indexed, covering, query
+from agent.project import Suite
+from agent.testfiles import BY_CONVENTION
+from agent.tools import TestRun
+from agent.workspaces import Change, Workspace
+from flows.jobs import projects
+from flows.jobs.changes import read_changes
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The changed files of code in a language that the index reads."""
+
+    code: tuple[str, ...]
+    unreached: tuple[str, ...]
+    """Those that no test of the run reaches."""
+    unknown: tuple[str, ...]
+    """Those of which this is not known, as the run names no test files."""
+
+
+async def find(
+    workspace: Workspace, changes: Sequence[Change], tests: TestRun, others: Sequence[Suite]
+) -> Reach:
+    """Return what a run reaches of the changes in a workspace. `others` are further projects."""
+    paths = [change.path for change in changes if change.status != "deleted"]
+    ran = {name.partition("::")[0] for name in (*tests.passed, *tests.failed, *tests.errors)}
+
+    def look(index: Indexed) -> Reach:
+        symbols = index.symbols
+        code = [path for path in paths if path in symbols.paths and not BY_CONVENTION.owns(path)]
+        if ran.isdisjoint(symbols.paths):
+            return Reach(tuple(code), (), tuple(code))
+        covered = {path: covering(symbols, index.texts, [path]) for path in code}
+        missed = [path for path in code if ran.isdisjoint(covered[path])]
+        silent = projects.find_silent(others, tests, symbols.paths)
+        unknown = [path for path in missed if path.startswith(silent)]
+        unreached = [path for path in missed if path not in unknown]
+        return Reach(tuple(code), tuple(unreached), tuple(unknown))
+
+    return await query(workspace, look)
+
+
+def count_lines(patch: str, paths: Iterable[str]) -> dict[str, int]:
+    """Return the number of added and removed lines of each of these files."""
+    counts = {path: added + removed for path, added, removed in read_changes(patch)}
+    return {path: counts.get(path, 0) for path in paths}
