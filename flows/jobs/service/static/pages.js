@@ -95,7 +95,7 @@ function follow(log) {
       const event = JSON.parse(data);
       if (event.type === "step") add(event);
       if (event.type === "status") {
-        const now = JSON.stringify([event.job.state, event.asks]);
+        const now = JSON.stringify([event.job.state, event.job.detail, event.asks]);
         if (state && state !== now) renewed(["facts", "asks", "evidence", "patch", "attempts"]);
         state = now;
       }

@@ -99,6 +99,33 @@ def test_every_page_is_accessible_and_fits(
     assert found == {name: [] for name in paths}
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_long_reason_leaves_room_for_the_task(
+    width: int, browser: Browser, server: Service
+) -> None:
+    """A failed job in the list has its reason below, as wide as the table."""
+    job_id, reason = uuid4().hex[:10], "the forge refuses the push of this branch " * 10
+    filed(server.lake, job_id, state="failed", detail=reason)
+    browser.open(f"{server.url}/ui/jobs?text={job_id}", width)
+    own = f"document.getElementById('job-{job_id}').closest('tr')"
+    share = "getBoundingClientRect().width / document.querySelector('.jobs').clientWidth"
+    assert browser.value(f"{own}.firstElementChild.{share}") > 0.3
+    assert browser.value(f"{own}.nextElementSibling.firstElementChild.{share}") > 0.9
+    scrolled = "document.querySelector('.scroll')"
+    assert browser.value(f"{scrolled}.scrollWidth <= {scrolled}.clientWidth")
+
+
+def test_the_page_of_a_job_says_what_it_prepares(browser: Browser, server: Service) -> None:
+    """Each line of the preparation replaces the one before."""
+    job_id = uuid4().hex[:10]
+    filed(server.lake, job_id)
+    Worker(server.lake, job_id)
+    browser.open(f"{server.url}/ui/jobs/{job_id}")
+    for work in ("building the image", "running the tests at the base commit"):
+        filed(server.lake, job_id, detail=work)
+        browser.wait_for(f"document.getElementById('state').textContent.includes('{work}')")
+
+
 def test_the_log_of_a_job_grows_also_after_a_restart(browser: Browser, server: Service) -> None:
     """The cost runs along, no step is shown twice, and the end shows the patch."""
     job_id = uuid4().hex[:10]
