@@ -165,6 +165,16 @@ def test_the_workers_of_the_compose_file_are_those_of_the_page() -> None:
     assert services["benchmarks"]["command"] in COMMANDS
 
 
+def test_the_service_of_the_compose_file_can_answer_a_forge() -> None:
+    """It has the secret of webhooks and the token, and takes a default model."""
+    service, worker = (COMPOSE["services"][name] for name in ("service", "worker"))
+    names = ("DURABENCH_FORGE", "DURABENCH_FORGE_TOKEN", "DURABENCH_WEBHOOK_SECRET")
+    for name in names:
+        assert service["environment"][name] == f"${{{name}:-}}"
+    assert {*names[:2]} <= {*worker["environment"]}
+    assert service["command"].endswith(" ${SERVE_OPTIONS:-}")
+
+
 def test_the_variables_of_the_compose_file_are_named_at_its_head() -> None:
     """The head of the compose file names every required variable of `.env`."""
     text = (FOLDER / "compose.yaml").read_text()
