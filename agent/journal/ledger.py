@@ -108,7 +108,7 @@ def _find_excess(
     row = execute(connection, statement, kind=limit.kind, name=limit.name).fetchone()
     can_pass = total.nusd - int(row.nusd) <= to_nusd(limit.usd)
     return (BudgetReserved if can_pass else BudgetExhausted)(
-        f"{whose} is ${limit.usd:.2f}: ${(total.nusd - nusd) / NUSD:.4f} is spent or reserved, "
+        f"{whose} is ${limit.usd:.4f}: ${(total.nusd - nusd) / NUSD:.4f} is spent or reserved, "
         f"and the next call can cost ${nusd / NUSD:.4f}"
     )
 

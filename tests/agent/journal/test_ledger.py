@@ -57,7 +57,7 @@ def test_a_limit_refuses_what_does_not_fit(journal: Journal, lease: Lease, limit
     """A call that could exceed a limit is refused by the limit's name and leaves no step."""
     half = Limit(limit.kind, limit.name, 0.50, None)
     intend(journal, lease, 0, usd=0.30, limits=(half,))
-    message = rf"the budget of {limit.kind} {limit.name} is \$0.50: \$0.3000 .* cost \$0.2001"
+    message = rf"the budget of {limit.kind} {limit.name} is \$0.5000: \$0.3000 .* cost \$0.2001"
     with pytest.raises(BudgetExhausted, match=message):
         intend(journal, lease, 1, usd=0.2001, limits=(half,))
     assert len(journal.steps("a1")) == 1
