@@ -109,7 +109,11 @@ async def job(request: Request, lake: str | None = None) -> str:
     request = request.model_copy(update={"id": request.job_id})
     store = Lake.open(lake)
     await name_run(name_job(request.job_id))
-    async with forge_token(request):
+    async with (
+        note_failure(store, request),
+        forge_token(request),
+        rows.show_life(store, request.job_id),
+    ):
         prepared = await asyncio.to_thread(prepare, request, store)
         row = prepared.row
         if not is_published(row, request):
@@ -131,18 +135,17 @@ def is_published(row: Row, request: Request) -> bool:
 
 async def _solve_and_publish(prepared: Prepared, row: Row, store: Lake) -> Row:
     """Return the last row of the job, which is written in any case."""
-    async with rows.show_life(store, row), note_failure(store, row):
-        state = {"state": "running", "detail": "", "flow_run_id": flow_run_id()}
-        row = await asyncio.to_thread(rows.update, store, row, **state)
-        async with graceful_stop() as stop, clean_up_around(store):
-            row = await solve_job(prepared, row, store, stop)
-        if row["state"] in ("waiting", "cancelled"):
+    state = {"state": "running", "detail": "", "flow_run_id": flow_run_id()}
+    row = await asyncio.to_thread(rows.update, store, row, **state)
+    async with graceful_stop() as stop, clean_up_around(store):
+        row = await solve_job(prepared, row, store, stop)
+    if row["state"] in ("waiting", "cancelled"):
+        return row
+    if prepared.request.approve:
+        row = await await_approval(row, store)
+        if row["state"] != "running":
             return row
-        if prepared.request.approve:
-            row = await await_approval(row, store)
-            if row["state"] != "running":
-                return row
-        return await asyncio.to_thread(publish_job, prepared, row, store)
+    return await asyncio.to_thread(publish_job, prepared, row, store)
 
 
 async def await_approval(row: Row, store: Lake) -> Row:
@@ -182,20 +185,22 @@ async def solve_job(prepared: Prepared, row: Row, store: Lake, stop: Stop) -> Ro
 
 
 @asynccontextmanager
-async def note_failure(store: Lake, row: Row) -> AsyncIterator[None]:
-    """End a job in its row with the error of the block.
+async def note_failure(store: Lake, request: Request, **known: object) -> AsyncIterator[None]:
+    """End a job in its row with the error of the block. `known` are columns of a new row.
 
     One that its operator stopped is cancelled, unless another worker continues its flow run.
     """
     try:
         yield
-    except Interrupted as error:
-        run = find_own()
-        ended = {} if run and run.deployment_id else {"state": "cancelled"}
-        rows.update(store, row, detail=str(error), **ended)
-        raise
     except Exception as error:
-        rows.update(store, row, state="failed", detail=one_line(error))
+        run, row = find_own(), rows.read(store, request.job_id)
+        is_ordered = run is not None and run.deployment_id is not None
+        if not isinstance(error, Interrupted):
+            known = {**known, "flow_run_id": flow_run_id()}
+            rows.refuse(store, request, one_line(error), is_ordered, **known)
+        elif row is not None:
+            ended = {} if is_ordered else {"state": "cancelled"}
+            rows.update(store, row, detail=str(error), **ended)
         raise
 
 

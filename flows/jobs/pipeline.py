@@ -18,7 +18,7 @@ from prefect.states import Completed, Failed
 from prefect.transactions import CommitMode, atransaction
 from prefect.utilities.annotations import quote
 
-from agent.errors import Interrupted
+from agent.errors import Interrupted, one_line
 from eval import git
 from flows.display.errors import GateFailed, IncompleteRun
 from flows.experiments.cells import Place
@@ -77,15 +77,16 @@ async def pipeline(definition: Pipeline, lake: str | None = None, *, run: str | 
     )  # a new run has the beginning of its flow run's id, so that a retry has it too
     store, run = Lake.open(lake), run or (flow_run.id if flow_run else uuid.uuid4()).hex[:10]
     await name_run(name_pipeline_run(definition.name, run))
-    async with forge_token(definition):
-        request = runs.request_of_run(definition, run)
-        prepared = await asyncio.to_thread(
-            prepare, request, store, pipeline=definition.model_dump_json()
-        )
+    request, content = runs.request_of_run(definition, run), definition.model_dump_json()
+    async with (
+        note_failure(store, request, pipeline=content),
+        forge_token(definition),
+        rows.show_life(store, run),
+    ):
+        prepared = await asyncio.to_thread(prepare, request, store, pipeline=content)
         row = prepared.row
         if not is_published(row, prepared.request):
-            async with rows.show_life(store, row), note_failure(store, row):
-                row = await _run_and_publish(_Run(definition, prepared, store), row)
+            row = await _run_and_publish(_Run(definition, prepared, store), row)
     await publish_report(row, store)
     return Completed(message=summarize(row), data=run)  # type: ignore[return-value]  # Prefect unwraps it
 
@@ -230,7 +231,9 @@ class _Run:
             run_log().info("step %s failed: %s", step.name, error)
             return Failed(message=str(error))
         except Exception as error:
-            self.ends[step.name] = _StepEnd("skipped")
+            row = rows.read(self.store, runs.step_id(self.id, step.name))
+            state: StepState = "skipped" if isinstance(error, Interrupted) else "failed"
+            self.ends[step.name] = _StepEnd(state, row, one_line(error))
             if isinstance(error, IncompleteRun):
                 again = f"change budget_usd, then `durabench pipeline run FILE --run {self.id}`"
                 error = IncompleteRun(f"step {step.name}: {error} (here: {again})")
@@ -248,14 +251,14 @@ class _Run:
         )
         task_text = fill(step.task, {name: self._outputs(name) for name in builds_on})
         request = runs.request_of_step(self.definition, step, self.id, task_text, start)
-        prepared = await asyncio.to_thread(
-            prepare, request, self.store, self.prepared, run=self.id, step=step.name
-        )
-        row = prepared.row
-        if row["state"] == "done":
-            return _StepEnd("done", row)
-        row = rows.update(self.store, row, state="running", flow_run_id=flow_run_id())
-        async with note_failure(self.store, row):
+        async with note_failure(self.store, request, run=self.id, step=step.name):
+            prepared = await asyncio.to_thread(
+                prepare, request, self.store, self.prepared, run=self.id, step=step.name
+            )
+            row = prepared.row
+            if row["state"] == "done":
+                return _StepEnd("done", row)
+            row = rows.update(self.store, row, state="running", flow_run_id=flow_run_id())
             row = await solve_job(prepared, row, self.store, stop)
         if row["state"] == "waiting":
             return _StepEnd("waiting", row, is_asking=True)

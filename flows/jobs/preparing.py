@@ -72,6 +72,8 @@ def prepare(
         InfrastructureError: the repository or its forge cannot be reached.
     """
     stored = rows.read(lake, request.job_id)
+    if stored is not None and not stored["base_commit"]:  # it could not start
+        stored = None
     try:
         if within:
             source, mirror = within.source, within.mirror
@@ -152,8 +154,7 @@ def _first_row(request: Request, source: RepositorySource, mirror: Path, lake: L
     else:
         base = repositories.base(mirror, request.ref)
         if source.issue is None:
-            first_line = request.task.strip().splitlines()[0]
-            title, statement = " ".join(first_line.split())[:200], request.task
+            title, statement = request.title, request.task
         else:
             title, text = forge.read_issue(source)
             statement = f"{title}\n\n{text}".strip()

@@ -117,6 +117,12 @@ class Request(JobSettings):
         return self
 
     @property
+    def title(self) -> str:
+        """The first line of the task, or the address of an issue that has no more."""
+        lines = [*self.task.strip().splitlines(), self.source]
+        return " ".join(lines[0].split())[:200]
+
+    @property
     def job_id(self) -> str:
         """The id, the same for the same request, so that submitting it again continues the job."""
         if self.id:

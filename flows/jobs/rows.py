@@ -83,12 +83,36 @@ def find_last(lake: Lake, row: Row) -> Row:
 def update(lake: Lake, row: Row, **changes: object) -> Row:
     """Change the row of a job in the lake, or write it first. Return the new row.
 
-    A job that was cancelled meanwhile stays so, unless its state is among the changes.
+    A job that was cancelled meanwhile stays so, unless its state is among the changes. One that
+    could not start is written anew.
     """
     stored = read(lake, str(row["job_id"])) or row
+    if not stored["base_commit"]:
+        stored = row
     row = {**stored, **changes, "updated_at": datetime.now(UTC)}
     lake.write_shared("jobs", str(row["job_id"]), row)
     return row
+
+
+def refuse(lake: Lake, request: Request, reason: str, is_ordered: bool, **known: object) -> None:
+    """Write that a job cannot start now, with the reason.
+
+    A new one gets a row only if it `is_ordered`: whoever runs a command reads why.
+    """
+    row = read(lake, request.job_id)
+    if row is None and is_ordered:
+        row = new(
+            request,
+            source=request.source,
+            repo=request.source,
+            title=request.title,
+            statement=request.task,
+            base_commit="",
+            image="",
+            **known,
+        )
+    if row is not None and row["state"] != "done":
+        update(lake, row, state="failed", detail=reason)
 
 
 def report(lake: Lake, row: Row, work: str) -> None:
@@ -104,9 +128,9 @@ def read_all(lake: Lake) -> list[Row]:
 
 
 @asynccontextmanager
-async def show_life(lake: Lake, row: Row) -> AsyncIterator[None]:
+async def show_life(lake: Lake, job_id: str) -> AsyncIterator[None]:
     """Hold a lease during the block, without which a running job counts as crashed."""
-    journal, name = open_journal(lake), experiment_of(row["job_id"])
+    journal, name = open_journal(lake), experiment_of(job_id)
     journal.offer(name)
     async with AsyncExitStack() as stack:
         with suppress(LeaseHeld):  # another process works on the same job

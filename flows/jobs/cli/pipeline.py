@@ -109,7 +109,7 @@ def runs(
     table = Table("run", "pipeline", "state", "verdict", "cost", "begun", "result")
     for row in runs.read_all(Lake.existing(lake), name):
         cost = "" if row["cost_usd"] is None else f"{row['cost_usd']:.2f}"
-        result = row["pull_request"] or row["branch"] or ""
+        result = row["detail"] or row["pull_request"] or row["branch"] or ""
         begun = f"{row['submitted_at']:%Y-%m-%d %H:%M}"
         of = runs.pipeline_of(row).name
         verdict = rows.say_verdict(row["verdict"])

@@ -97,6 +97,7 @@ _OTHER_LAKE = (
     "the flow run has ended, and this lake has no row of the job: set DURABENCH_LAKE of the "
     "service to the lake of the workers"
 )
+_CONTINUED = "its process has ended: a worker continues it within minutes, if one is there"
 _RAISED = "Flow run encountered an exception: "
 
 
@@ -165,11 +166,14 @@ class Board:
         if deployed is None:
             read = await asyncio.to_thread(self._read_all)
             return _merge([row for row in read if _pipeline_of(row) == name], {})
+        # Without a work pool, `pipeline/pipeline` runs every definition.
+        deployment = deployed.id if deployed.pool else None
         read, runs = await asyncio.gather(
             asyncio.to_thread(self._read_all),
-            ask(flow_runs.read(self._client, None, PIPELINE, deployment=deployed.id)),
+            ask(flow_runs.read(self._client, None, PIPELINE, deployment=deployment)),
         )
-        return _merge([row for row in read if _pipeline_of(row) == name], runs)
+        own = {id_: run for id_, run in runs.items() if _name_definition(run) == name}
+        return _merge([row for row in read if _pipeline_of(row) == name], own)
 
     async def status(self, given: str, what: str = "job") -> JobStatus:
         """Return a job or a run, named by its id or by the id of its flow run."""
@@ -262,6 +266,12 @@ def _pipeline_of(row: Row) -> str | None:
     return name
 
 
+def _name_definition(run: FlowRun) -> str | None:
+    """Return the name of the definition that a flow run has; None for any other."""
+    definition = run.parameters.get("definition")
+    return definition.get("name") if isinstance(definition, dict) else None
+
+
 def _merge(read: list[Row], runs: Mapping[str, FlowRun]) -> list[JobStatus]:
     by_id = {str(row["job_id"]): row for row in read}
     jobs = [_status(job_id, by_id.get(job_id), runs.get(job_id)) for job_id in {**by_id, **runs}]
@@ -297,6 +307,8 @@ def _state(row: Row | None, run: FlowRun | None, *, is_open: bool) -> tuple[str,
     if is_open:
         if row is None:
             return by_run, "fetching the repository" if by_run == "running" else ""
+        if (by_run, row["state"]) == ("running", "crashed"):
+            return "crashed", _CONTINUED
         return by_run, row["detail"] if by_run in ("running", "waiting") else ""
     if row is not None and (row["state"] not in ("running", "crashed") or run is None):
         return str(row["state"]), str(row["detail"])

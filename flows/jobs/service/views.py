@@ -162,6 +162,8 @@ def read_run(
             step["state"] = "interrupted"
         if step["state"] == "skipped" and not status.is_final:
             step["state"] = "pending"
+        if step["state"] == "pending" and status.is_final:
+            step["state"] = "skipped"
     return runs.pipeline_of(row), steps
 
 

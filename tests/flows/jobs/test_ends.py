@@ -33,7 +33,27 @@ async def test_a_running_job_without_a_process_has_crashed(forge: Forge, lake_pa
     job_id = await job(request(REPAIR, publish="patch"), lake_path)
     lake = Lake.existing(lake_path)
     row = rows.update(lake, rows.find(lake, job_id), state="running")
-    async with show_life(lake, row):
+    async with show_life(lake, job_id):
         assert rows.find(lake, job_id)["state"] == "running"
     row = rows.find(lake, job_id)
     assert (row["state"], row["detail"]) == ("crashed", CRASHED)
+
+
+async def test_an_ordered_job_that_cannot_start_has_failed(forge: Forge, lake_path: str) -> None:
+    """Its row has the reason, which the next one replaces, and ordering it again runs it."""
+    lake, wanted = Lake.open(lake_path), request(REPAIR)
+    rows.refuse(lake, wanted, "the forge is down", is_ordered=True)
+    [row] = rows.read_all(lake)
+    assert (row["state"], row["detail"]) == ("failed", "the forge is down")
+    assert (row["title"], row["commit"]) == ("Add, don't subtract.", None)
+    forge.may_write = False
+    with pytest.raises((UsageError, DatasetError), match="may not write"):
+        await job(wanted, lake_path)
+    [row] = rows.read_all(lake)
+    assert row["state"] == "failed"
+    assert "may not write" in row["detail"]
+    forge.may_write = True
+    await job(wanted, lake_path)
+    [row] = rows.read_all(lake)
+    assert (row["state"], row["detail"], row["repo"]) == ("done", "", "octo/demo")
+    assert row["base_commit"]

@@ -116,6 +116,8 @@ def test_a_pipeline_without_a_work_pool_is_run_by_the_flow(
         made = server.post("/pipelines", definition(name="Full CI"))
         assert (made["name"], made["title"]) == ("full-ci", "A release")
         run = server.post("/pipelines/full-ci/run")
+        listed = server.get("/pipelines/full-ci/runs")["runs"]
+        assert [each["id"] for each in listed] == [run["id"]]
         ordered = server.server.get(f"/flow_runs/{run['flow_run_id']}")
         assert ordered["parameters"]["definition"]["name"] == "full-ci"
         assert ordered["deployment_id"] != made["id"]
