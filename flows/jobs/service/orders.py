@@ -185,10 +185,12 @@ async def _place(
     Raises:
         Problem: it takes too long, or the server lacks the deployment.
     """
-    is_awaited = True
+    is_awaited, has_turn = True, False
 
     async def take_turn() -> FlowRun | None:
+        nonlocal has_turn
         async with service.turn:
+            has_turn = True
             run = await ask(order()) if is_awaited else None
         if run and not is_awaited and key is None:
             await ask(service.client.delete_flow_run(run.id))
@@ -199,7 +201,8 @@ async def _place(
             return await asyncio.shield(asyncio.create_task(take_turn()))
     except TimeoutError:
         is_awaited = False
-        raise Problem(503, "many orders arrive at once: send this one again later") from None
+        why = "the Prefect server does not answer" if has_turn else "many orders arrive at once"
+        raise Problem(503, f"{why}: send this one again later") from None
     except InfrastructureError as error:
         raise Problem(503, str(error)) from None
 
