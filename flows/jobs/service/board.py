@@ -308,7 +308,7 @@ def _state(row: Row | None, run: FlowRun | None, *, is_open: bool) -> tuple[str,
         if row is None:
             return by_run, "fetching the repository" if by_run == "running" else ""
         if (by_run, row["state"]) == ("running", "crashed"):
-            return "crashed", _CONTINUED
+            return "scheduled", _CONTINUED
         return by_run, row["detail"] if by_run in ("running", "waiting") else ""
     if row is not None and (row["state"] not in ("running", "crashed") or run is None):
         return str(row["state"]), str(row["detail"])

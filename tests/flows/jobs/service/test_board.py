@@ -48,7 +48,7 @@ def row(state: str | None, detail: str = "") -> Row | None:
         ("running", StateType.CRASHED, "crashed", True),
         ("running", StateType.CANCELLED, "cancelled", True),
         ("crashed", None, "crashed", True),
-        ("crashed", StateType.RUNNING, "crashed", False),
+        ("crashed", StateType.RUNNING, "scheduled", False),
         ("crashed", StateType.SCHEDULED, "scheduled", False),
         ("crashed", StateType.CRASHED, "crashed", True),
         ("waiting", StateType.COMPLETED, "waiting", False),
