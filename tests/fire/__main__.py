@@ -10,6 +10,7 @@ import json
 import os
 import pickle
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -43,8 +44,11 @@ def main() -> int:
     parser.add_argument("--round", type=int, help="repeat the round of this seed")
     parser.add_argument("--keep", help="numbers of its faults, as 0,3; default all")
     parser.add_argument("--local", action="store_true", help="without a Prefect server")
+    parser.add_argument("--processes", type=int, default=1, help="rounds at the same time")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
+    if options.processes > 1:
+        return share(options)
     with start_services(options.folder, with_prefect=not options.local) as services:
         fire = Fire(options.folder, services)
         if options.round is not None:
@@ -84,7 +88,8 @@ class Fire:
                     print(f"round {seed} is shrunk:", *outcome.violations, sep="\n  ", flush=True)
                     small = shrink(round_, lambda one: bool(self.run(one).violations))
                     numbers = _find_positions(small.faults, round_.faults)
-                    outcome.script = f"make fire ARGS='--round {seed} --keep {numbers}'"
+                    local = "" if self._services.prefect else " --local"
+                    outcome.script = f"make fire ARGS='--round {seed} --keep {numbers}{local}'"
                 self.outcomes[str(seed)] = {**asdict(outcome), "took_s": round(took_s, 1)}
                 self._file.write_text(json.dumps(self.outcomes, indent=1))
                 done = struck + len(outcome.struck)
@@ -96,7 +101,7 @@ class Fire:
     def run(self, round_: Round) -> Outcome:
         """Run a round in a folder that goes if nothing is wrong."""
         folder = Path(tempfile.mkdtemp(prefix=f"round-{round_.seed}-", dir=self._folder))
-        outcome = run(round_, folder / "ground", self._services, self._read_reference(round_.place))
+        outcome = run(round_, folder / "ground", self._services, self.read_reference(round_.place))
         if not outcome.violations:
             shutil.rmtree(folder)
         return outcome
@@ -122,7 +127,8 @@ class Fire:
         (self._folder / "fire.md").write_text(f"{text}\n")
         return text
 
-    def _read_reference(self, place: str) -> dict[Cell, Result]:
+    def read_reference(self, place: str) -> dict[Cell, Result]:
+        """Return the results without faults, which are measured once for the folder."""
         path = self._folder / f"reference-{place}.pickle"
         if not path.exists():
             folder = Path(tempfile.mkdtemp(prefix="reference-", dir=self._folder))
@@ -131,6 +137,32 @@ class Fire:
             shutil.rmtree(folder)
         found: dict[Cell, Result] = pickle.loads(path.read_bytes())
         return found
+
+
+def share(options: argparse.Namespace) -> int:
+    """Run rounds in several processes, the first one with a Prefect server. Add up their figures.
+
+    Each has a folder, and seeds that are far from those of the others.
+    """
+    first, processes = options.folder / "0", []
+    first.mkdir(exist_ok=True)
+    Fire(first, Services(None, None, has_docker=False, can_mount=False)).read_reference("host")
+    for number in range(options.processes):
+        folder = options.folder / str(number)
+        folder.mkdir(exist_ok=True)
+        for reference in set(first.glob("reference-*.pickle")) if number else ():
+            shutil.copy(reference, folder)
+        counts = ("--faults", str(-(-options.faults // options.processes)))
+        seeds = ("--seed", str(options.seed + number * 100_000), "--folder", str(folder))
+        local = ("--local",) if options.local or number else ()
+        command = [sys.executable, "-m", "tests.fire", *counts, *seeds, *local]
+        processes.append(subprocess.Popen(command))
+    codes = [process.wait() for process in processes]
+    whole = Fire(options.folder, Services(None, None, has_docker=False, can_mount=False))
+    for number in range(options.processes):
+        whole.outcomes |= json.loads((options.folder / str(number) / "fire.json").read_text())
+    print(whole.write_summary())
+    return max(codes)
 
 
 def _find_positions(few: tuple[str, ...], all_: tuple[str, ...]) -> str:
