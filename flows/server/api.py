@@ -56,7 +56,7 @@ VARIABLES = {
 PRIVATE = "DURABENCH_PRIVATE_API"
 """The variable with the URL of the private server, for the processes of its command."""
 
-_LEVEL = "PREFECT_LOGGING_LEVEL"
+_LEVEL, _INTERNAL_LEVEL = "PREFECT_LOGGING_LEVEL", "PREFECT_INTERNAL_LOGGING_LEVEL"
 _RUN_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
 
 
@@ -98,7 +98,7 @@ def prefect_api() -> Iterator[None]:
     if _LEVEL not in os.environ:  # an operator who sets a level wants Prefect's own output
         # Send the records of runs to the server only: commands print their own progress and errors.
         # Prefect reads these variables when it is imported.
-        os.environ[_LEVEL] = "CRITICAL"
+        os.environ[_LEVEL] = os.environ[_INTERNAL_LEVEL] = "CRITICAL"
         for name in _RUN_LOGGERS:
             os.environ[f"PREFECT_LOGGING_LOGGERS_{name.replace('.', '_').upper()}_LEVEL"] = "INFO"
             logging.getLogger(name).propagate = False

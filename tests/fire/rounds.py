@@ -2,6 +2,7 @@
 
 import random
 import re
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -22,6 +23,8 @@ PATIENCE_S = 240.0
 """Without a call or an end for this long, a round is stuck."""
 
 _GOOD_ERROR = re.compile(r"^durabench: .+", re.MULTILINE)
+_ENDS = (0, 130, 143, -signal.SIGTERM)
+"""Exit codes without a line. A signal may arrive while Python starts."""
 _OF_FAKETIME = re.compile(
     r"^Exception in thread [^\n]*\nTraceback .*?^OSError: \[Errno 22\] Invalid argument$",
     re.MULTILINE | re.DOTALL,
@@ -261,7 +264,7 @@ def _check(
         f"an error of exit code {code} is not one line: {output[-300:]}"
         for code, output in ground.ended
         if "Traceback" in _OF_FAKETIME.sub("", output)
-        or (code not in (0, 130, 143) and not _GOOD_ERROR.search(output))
+        or (code not in _ENDS and not _GOOD_ERROR.search(output))
     ]
     return found
 

@@ -48,6 +48,7 @@ with api.prefect_api():
     from prefect.logging.configuration import setup_logging
     setup_logging()
     logging.getLogger("websockets.client").error("keepalive ping failed")
+    logging.getLogger("prefect._internal.concurrency").error("EventsWorker failed")
 """
 
 
