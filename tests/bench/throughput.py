@@ -17,7 +17,7 @@ from tests.bench import metering
 from tests.bench.metering import measured
 from tests.bench.timing import Bound
 
-INSTANCES, REPEATS, WORKERS = 5, 8, 2
+INSTANCES, REPEATS, WORKERS = 5, 4, 2
 CORES = 64
 HOUR_S = 3600.0
 ARM = {"name": "mini", "agent": "mini", "model": {"provider": "simulated", "skill": 1.0}}

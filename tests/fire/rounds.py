@@ -82,7 +82,10 @@ class Round:
             faults=(),
         )
         names = [*drawn.list_faults()]
-        return replace(drawn, faults=tuple(chance.choices(names, k=chance.randint(4, 8))))
+        faults = chance.choices(names, k=chance.randint(4, 8))
+        # A damaged table is noticed by the report, at the end.
+        faults.sort(key=lambda name: name == "damage_a_table")
+        return replace(drawn, faults=tuple(faults))
 
     def list_faults(self) -> dict[str, Fault]:
         """Return the faults that can strike this round, by name."""
