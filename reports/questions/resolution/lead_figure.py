@@ -88,7 +88,7 @@ def draw_lead(report: Report) -> tuple[Figure, ...]:
     if len(worth.arms) < 2:
         return ()
     arms = sorted((report.arm(arm.arm) for arm in worth.arms), key=lambda arm: -arm.rate)
-    colours, shapes = _choose_colours(report, arms), _choose_shapes(arms)
+    colours, shapes = _choose_colours(report, arms), _choose_shapes(report, arms)
     points = [*_points(report, colours, shapes)]
     legend = _legend(arms, colours, shapes)
     columns = 1 if any(len(name) > _COLUMN for name, _, _ in legend) else 2
@@ -124,22 +124,31 @@ def _choose_colours(report: Report, arms: Sequence[ArmSummary]) -> Mapping[str, 
     """Return the colour of each arm: the colour of its model, if the models are known.
 
     Models beyond the first `MODELS` share one colour. With one model, all arms have its colour.
+    An arm with its own model has the colour that it has in other figures.
     """
     if not any(arm.model not in NO_MODEL for arm in arms):
         return {arm.arm: arm_colour(arm.position) for arm in report.worth.arms}
-    models = [*dict.fromkeys(arm.model for arm in arms)][:MODELS]
+    best = [*dict.fromkeys(arm.model for arm in arms)][:MODELS]
+    of_all = dict.fromkeys(arm.model for arm in _in_order(report, arms))
+    models = [model for model in of_all if model in best]
     colours = {model: arm_colour(place) for place, model in enumerate(models)}
     return {arm.name: colours.get(arm.model, MUTED) for arm in arms}
 
 
-def _choose_shapes(arms: Sequence[ArmSummary]) -> Mapping[str, str]:
+def _choose_shapes(report: Report, arms: Sequence[ArmSummary]) -> Mapping[str, str]:
     """Return the marker of each arm, which depends on its harness.
 
     Harnesses beyond the first `HARNESSES` share one marker.
     """
-    times = Counter(arm.agent for arm in arms).most_common(HARNESSES)
+    times = Counter(arm.agent for arm in _in_order(report, arms)).most_common(HARNESSES)
     shapes = {agent: marker_shape(place) for place, (agent, _) in enumerate(times)}
     return {arm.name: shapes.get(arm.agent, _OTHERS) for arm in arms}
+
+
+def _in_order(report: Report, arms: Sequence[ArmSummary]) -> list[ArmSummary]:
+    """Return the arms by their position, which determines their colour in other figures."""
+    positions = {arm.arm: arm.position for arm in report.worth.arms}
+    return sorted(arms, key=lambda arm: positions[arm.name])
 
 
 def _points(
@@ -298,7 +307,7 @@ def _boxes(x: float, y: float, characters: int, *, far: bool) -> list[_Box]:
     """
     width = characters * _CHARACTER
     near = [(x + 0.02, 0.0), (x - 0.02 - width, 0.0)]
-    sides = [x - width / 2, x + 0.01, x - 0.01 - width]
+    sides = [x + 0.01, x - 0.01 - width, x - width / 2]  # bars go up and down from the point
     if far:
         near += [(left, sign * step) for step in _AWAY for sign in (1, -1) for left in sides]
     boxes = [_Box(left, y + up - _LINE / 2, left + width, y + up + _LINE / 2) for left, up in near]
