@@ -159,8 +159,7 @@ class _LeasedAttempt:
     def _read_final_row(self) -> Row | None:
         """Return the row of an attempt that has ended and was written; it is final."""
         where = (*self.cell.partition, self.lease.attempt_id)
-        tables = ("attempts", "predictions")
-        missing = [table for table in tables if not self.lake.has(table, *where)]
+        missing = cell_state.list_missing_tables(self.cell, self.lease.attempt_id, self.lake)
         is_pruned = self.journal.pruned_at(self.lease.attempt_id) is not None
         if missing and is_pruned:
             raise InfrastructureError(
@@ -338,7 +337,7 @@ async def solve_only(cell: Cell, lake: Lake, *, stop: Stop) -> str:
             await check_free(journal, attempt_id_of(cell))
             await alone.enter_async_context(alone_in_folder(cell, journal))
         attempt_id = await result_of(attempt, lake, cell, lake, stop)
-    if not lake.has("attempts", *cell.partition, attempt_id):
+    if cell_state.list_missing_tables(cell, attempt_id, lake):
         # Prefect still has the cached result of an attempt whose rows were removed.
         attempt_id = await result_of(attempt, lake, cell, lake, stop, refresh=True)
     return attempt_id

@@ -90,9 +90,15 @@ def submission(cell: Cell, attempt_id: str, lake: Lake) -> Submission:
 
 def is_solved(cell: Cell, lake: Lake) -> bool:
     """Return True if the attempt at a cell has ended and all of it is in the lake."""
-    tables, attempt_id = ("attempts", "predictions"), attempt_id_of(cell)
-    is_written = all(lake.has(table, *cell.partition, attempt_id) for table in tables)
-    return is_written and is_cached("attempt", attempt_key(cell), lake, *cell.partition)
+    if list_missing_tables(cell, attempt_id_of(cell), lake):
+        return False
+    return is_cached("attempt", attempt_key(cell), lake, *cell.partition)
+
+
+def list_missing_tables(cell: Cell, attempt_id: str, lake: Lake) -> list[str]:
+    """Return the tables without the row that every ended attempt has."""
+    where = (*cell.partition, attempt_id)
+    return [table for table in ("attempts", "predictions") if not lake.has(table, *where)]
 
 
 def find_unsolved(cells: Sequence[Cell], lake: Lake) -> list[Cell]:

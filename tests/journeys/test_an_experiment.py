@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -54,20 +55,24 @@ def test_it_runs(terminal: Terminal, environment: str) -> None:
 
 
 @pytest.mark.journey("run")
-def test_a_damaged_file_is_restored(terminal: Terminal) -> None:
-    """One line names it. Once it is moved away, a run writes it again."""
+@pytest.mark.parametrize(("table", "code"), [("predictions", 3), ("llm_calls", 2)])
+def test_a_damaged_file_is_restored(terminal: Terminal, table: str, code: int) -> None:
+    """One line names it, and what to move away with it. Then a run writes it again."""
     text = EXPERIMENT.format(environment="host", ids=FIRST)
     (terminal.folder / "trial.yaml").write_text(text)
     terminal.durabench("run", "trial.yaml")
-    rows = {row["attempt_id"]: row for row in terminal.rows("attempts")}
-    file = next((terminal.folder / "lake" / "attempts").rglob("arm=able/*.parquet"))
+    rows = sorted(terminal.rows(table), key=str)
+    file = next((terminal.folder / "lake" / table).rglob("arm=able/*.parquet"))
     os.truncate(file, 100)
-    printed = terminal.durabench("run", "trial.yaml", code=2)
+    printed = terminal.durabench("run", "trial.yaml", code=code)
     [line] = printed.partition("durabench: ")[2].splitlines()
     assert line.startswith(f"{file} is damaged: ")
+    assert ("with its file in attempts" in line) == (table == "llm_calls")
+    if table == "llm_calls":
+        Path(str(file).replace(table, "attempts")).unlink()
     file.rename(terminal.folder / "damaged.parquet")
     terminal.durabench("run", "trial.yaml")
-    assert {row["attempt_id"]: row for row in terminal.rows("attempts")} == rows
+    assert sorted(terminal.rows(table), key=str) == rows
 
 
 @pytest.mark.journey(
