@@ -290,8 +290,9 @@ def unit_file(lake: Path | UPath, table: str, experiment: str, arm: str, unit: s
 def damage(path: Path | UPath, error: Exception) -> str:
     """Return what to do about a file that is not what was written."""
     reason = " ".join(str(error).split())[:200]
+    tables = (part.parent.name for part in path.parents if part.name.startswith("experiment="))
     # A run writes all rows of an attempt that has none in `attempts`.
-    also = " with its file in attempts" if {"llm_calls", "steps"} & {*path.parts} else ""
+    also = " with its file in attempts" if next(tables, "") in ("llm_calls", "steps") else ""
     return (
         f"{path} is damaged: {reason}; restore it from a copy, or move it{also} out of the lake "
         "and run the experiment again"
