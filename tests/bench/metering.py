@@ -77,7 +77,7 @@ class Setup:
         """Return the processor time of the workers and their shards, once these have ended."""
         while _shards():
             time.sleep(_END_S)
-        return sum(_cpu_s(pid) for pid in self.workers)
+        return sum(read_cpu_s(pid) for pid in self.workers)
 
     def look(self, command: int, done: int) -> Look:
         """Look at all processes while a command runs.
@@ -93,8 +93,8 @@ class Setup:
         return Look(
             done,
             time.perf_counter(),
-            sum(_cpu_s(pid) for pid in programs),
-            _cpu_s(self.server.pid),
+            sum(read_cpu_s(pid) for pid in programs),
+            read_cpu_s(self.server.pid),
             _resident_bytes(command),
             max((_resident_bytes(each.pid) for each in _shards()), default=0),
             _loop_s(),
@@ -138,7 +138,7 @@ def measured(setup: Setup, declared: dict[str, object], cells: int, *options: st
     server = setup.server
     path = server.folder / f"{declared['name']}.yaml"
     path.write_text(yaml.safe_dump(declared))
-    workers_s, server_s = setup.workers_cpu_s(), _cpu_s(server.pid)
+    workers_s, server_s = setup.workers_cpu_s(), read_cpu_s(server.pid)
     started = time.perf_counter()
     running = server.begin("durabench", "run", str(path), *options)
     looks: list[Look] = []
@@ -157,7 +157,7 @@ def measured(setup: Setup, declared: dict[str, object], cells: int, *options: st
         cells,
         wall_s,
         usage.ru_utime + usage.ru_stime + setup.workers_cpu_s() - workers_s,
-        _cpu_s(server.pid) - server_s,
+        read_cpu_s(server.pid) - server_s,
         [look for look in looks if look.done < cells],
     )
 
@@ -190,7 +190,7 @@ def _resident_bytes(pid: int) -> int:
         return 0
 
 
-def _cpu_s(pid: int) -> float:
+def read_cpu_s(pid: int) -> float:
     """Return the CPU seconds of a process and of its children that have ended."""
     used = psutil.Process(pid).cpu_times()
     return float(used.user + used.system + used.children_user + used.children_system)

@@ -8,20 +8,22 @@ Operational Analysis of Queueing Network Models, 1978).
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from tests.bench import metering
-from tests.bench.metering import measured
+from tests.bench.metering import measured, read_cpu_s
 from tests.bench.timing import Bound
 
 INSTANCES, REPEATS, WORKERS = 5, 4, 2
 CORES = 64
 HOUR_S = 3600.0
 ARM = {"name": "mini", "agent": "mini", "model": {"provider": "simulated", "skill": 1.0}}
-_DAEMONS = ("dockerd", "containerd")
+_PARTS = {"dockerd": "Docker", "containerd": "Docker", "postgres": "PostgreSQL"}
+"""The part of the pipeline to which a program belongs, by its name."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +104,9 @@ def _read_busy_s() -> float:
 
 def _read_daemons() -> dict[str, float]:
     """Return the processor time of Docker and of the databases so far, in seconds."""
-    seconds = {"Docker": 0.0, "PostgreSQL": 0.0}
-    for process in psutil.process_iter(["name", "cpu_times"]):
-        name, used = process.info["name"], process.info["cpu_times"]
-        if name in _DAEMONS or name == "postgres":
-            part = "PostgreSQL" if name == "postgres" else "Docker"
-            seconds[part] += used.user + used.system + used.children_user + used.children_system
+    seconds = dict.fromkeys(_PARTS.values(), 0.0)
+    for process in psutil.process_iter(["name"]):
+        if part := _PARTS.get(process.info["name"]):
+            with suppress(psutil.Error):  # it has just ended
+                seconds[part] += read_cpu_s(process.pid)
     return seconds
