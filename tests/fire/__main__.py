@@ -91,12 +91,16 @@ class Fire:
                     local = "" if self._services.prefect else " --local"
                     outcome.script = f"make fire ARGS='--round {seed} --keep {numbers}{local}'"
                 self.outcomes[str(seed)] = {**asdict(outcome), "took_s": round(took_s, 1)}
-                self._file.write_text(json.dumps(self.outcomes, indent=1))
+                self.save()
                 done = struck + len(outcome.struck)
                 print(f"round {seed}: {done} of {faults} faults, {took_s:.0f} s", flush=True)
                 if outcome.script:
                     print(f"  {outcome.script}", flush=True)
             seed += 1
+
+    def save(self) -> None:
+        """Write the outcomes of all rounds, with which a run with this folder continues."""
+        self._file.write_text(json.dumps(self.outcomes, indent=1))
 
     def run(self, round_: Round) -> Outcome:
         """Run a round in a folder that goes if nothing is wrong."""
@@ -150,17 +154,19 @@ def share(options: argparse.Namespace) -> int:
     for number in range(options.processes):
         folder = options.folder / str(number)
         folder.mkdir(exist_ok=True)
-        for reference in set(first.glob("reference-*.pickle")) if number else ():
-            shutil.copy(reference, folder)
-        counts = ("--faults", str(-(-options.faults // options.processes)))
-        seeds = ("--seed", str(options.seed + number * 100_000), "--folder", str(folder))
-        local = ("--local",) if options.local or number else ()
-        command = [sys.executable, "-m", "tests.fire", *counts, *seeds, *local]
+        if number:
+            for reference in first.glob("reference-*.pickle"):
+                shutil.copy(reference, folder)
+        faults, seed = -(-options.faults // options.processes), options.seed + number * 100_000
+        command = [sys.executable, "-m", "tests.fire", "--folder", str(folder)]
+        command += ["--faults", str(faults), "--seed", str(seed)]
+        command += ["--local"] if options.local or number else []
         processes.append(subprocess.Popen(command))
     codes = [process.wait() for process in processes]
     whole = Fire(options.folder, Services(None, None, has_docker=False, can_mount=False))
     for number in range(options.processes):
         whole.outcomes |= json.loads((options.folder / str(number) / "fire.json").read_text())
+    whole.save()
     print(whole.write_summary())
     return max(codes)
 

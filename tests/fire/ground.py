@@ -86,7 +86,9 @@ class Ground:
             self.environment["PREFECT_HOME"] = str(folder / "prefect")
             copy_home("migrated", migrated, folder / "prefect")
         self.server = prefect
+        """The server of all rounds, which can be stopped."""
         self.prefect = prefect.apart(folder, **self.environment) if prefect else None
+        """The same for the programs of this round."""
 
     def __enter__(self) -> "Ground":
         server = self._stack.enter_context(OpenAIServer(self.model, keep_requests=False))
