@@ -39,6 +39,11 @@ def test_a_command_sends_heartbeats_as_often_as_a_deployment(
         assert os.environ[HEARTBEATS] == every_s
 
 
+def _without_prefect() -> dict[str, str]:
+    """Return the environment of a user who has not configured Prefect."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+
+
 _LOST = """
 import logging
 from contextlib import nullcontext
@@ -54,11 +59,12 @@ with api.prefect_api():
 
 def test_a_lost_connection_is_not_printed() -> None:
     """Prefect's clients connect again when their server was restarted."""
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")
-    }
     done = subprocess.run(
-        [sys.executable, "-c", _LOST], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", _LOST],
+        env=_without_prefect(),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stderr == ""
 
@@ -69,14 +75,11 @@ def test_a_command_has_one_server(tmp_path: Path) -> None:
     """A command starts one Prefect server, and the thread that sends run records uses the same
     one. Steps stay in the journal, and a later server of the user registers its types of blocks."""
     program = str(Path(sys.executable).with_name("durabench"))
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")
-    }
     copy_home("migrated", migrated, tmp_path / "prefect")
     servers = set()
     with subprocess.Popen(
         [program, "debug", "durabench__quillet-1", "-e", "host", "--lake", str(tmp_path / "lake")],
-        env={**environment, "PREFECT_HOME": str(tmp_path / "prefect")},
+        env={**_without_prefect(), "PREFECT_HOME": str(tmp_path / "prefect")},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
