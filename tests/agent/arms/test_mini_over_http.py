@@ -37,14 +37,6 @@ async def test_an_attempt_survives_every_temporary_fault(solve: Solver) -> None:
     assert sum(reply.usage.input_tokens for reply in replies) == 5 * api.USAGE["prompt_tokens"]
 
 
-async def test_an_unknown_price_stays_unknown(solve: Solver) -> None:
-    """If LiteLLM has no price for the model, the cost is None and its source "unknown"."""
-    with api.OpenAIServer(api.in_order([api.command(c) for c in SUBMISSION])) as server:
-        _, session = await solve(spec(server))
-    reply = session.steps[0].result
-    assert (reply.usage.cost_usd, reply.cost_source) == (None, "unknown")
-
-
 async def test_a_full_context_window_gives_up(solve: Solver) -> None:
     """A full context window is a normal end of the attempt, not an infrastructure failure."""
     script = [api.command("ls"), api.context_window()]

@@ -36,23 +36,6 @@ class Call:
     arguments: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Talk:
-    """A conversation that ended with an answer."""
-
-    calls: list[Call]
-    """All tool calls, with the answer last."""
-    malformed: int
-    """Number of replies without a valid tool call."""
-
-    @property
-    def answer(self) -> dict[str, Any]:
-        return self.calls[-1].arguments
-
-    def calls_of(self, tool: str) -> list[dict[str, Any]]:
-        return [call.arguments for call in self.calls if call.tool == tool]
-
-
 def opening(facts: dict[str, Any]) -> list[Message]:
     """Return the first two messages: the role's instructions and its facts."""
     text = as_markdown(facts)
@@ -73,14 +56,13 @@ def talk(
     number: int = 0,
     native: bool = True,
     act: Callable[[Call], str] = lambda call: "done",
-) -> Talk:
-    """Hold a conversation to its end. Check that the answer is of the role's class.
+) -> list[Call]:
+    """Hold a conversation to its end. Return its calls, with the answer last. Check its class.
 
     `act` executes a tool call and returns its result.
     """
     messages = opening(facts)
     calls: list[Call] = []
-    malformed = 0
     for n in range(MOST_REPLIES):
         tools = TOOLS if native else []
         asked = ModelRequest(
@@ -90,13 +72,12 @@ def talk(
         messages.append(message)
         call = called(message)
         if call is None:
-            malformed += 1
             messages.append({"role": "user", "content": "That was no tool call."})
             continue
         calls.append(call)
         if call.tool == "answer":
             ANSWERS[role].model_validate(call.arguments)
-            return Talk(calls, malformed)
+            return calls
         messages.append({"role": "tool" if native else "user", "content": act(call)})
     raise AssertionError(f"the {role} never answered")
 

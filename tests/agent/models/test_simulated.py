@@ -14,7 +14,7 @@ from agent.models.protocol import Message, ModelReply, ModelRequest, Usage
 from agent.models.simulated import SimulatedModel
 from agent.models.spec import SimulatedSpec
 from agent.types import Task
-from tests.agent.models.patch_cases import CASES, KINDS, Case, git, make, tree_after
+from tests.agent.models.patch_cases import KINDS, Case, git, make, tree_after
 
 BASH: dict[str, Any] = {"type": "function", "function": {"name": "bash", "parameters": {}}}
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt"
@@ -73,39 +73,6 @@ def test_a_right_attempt_submits_the_reference_change(case: Case, tmp_path: Path
         assert tree_after(repo, submission) == expected
 
 
-def test_malformed_replies_do_not_change_the_work(tmp_path: Path) -> None:
-    """After an error message the model continues where it was. A wrong patch also applies."""
-    repo = tmp_path / "repo"
-    patch = make(CASES[0], repo)
-    clean, plain = work(model(patch), repo)
-    reset(repo)
-    submission, replies = work(model(patch, malformed=0.4), repo)
-    assert submission == clean
-    assert len(replies) > len(plain)
-    reset(repo)
-    wrong, _ = work(model(patch, skill=0.0), repo)
-    reset(repo)
-    assert tree_after(repo, wrong) != tree_after(repo, patch)
-
-
-def test_draws_never_change() -> None:
-    """The draws of earlier releases never change, so their attempts can be repeated."""
-    by_seed = "".join("+" if model(seed=seed, skill=0.5).right else "-" for seed in range(24))
-    assert by_seed == "--+-+++++---+++++++--+-+"
-    assert len({model(name=f"demo__{n}", skill=0.5).right for n in range(40)}) == 2
-    assert 650 < sum(model(seed=seed, skill=0.7).right for seed in range(1000)) < 750
-
-
-async def test_the_same_question_gets_the_same_answer() -> None:
-    """A reply depends only on the conversation, not on earlier calls."""
-    request = ModelRequest([{"role": "user", "content": "Fix it."}], [BASH])
-    subject = model(skill=0.5, malformed=0.5)
-    first = await subject.complete(request)
-    await subject.complete(ModelRequest([*request.messages, first.message], [BASH]))
-    assert await subject.complete(request) == first
-    assert await model(skill=0.5, malformed=0.5).complete(request) == first
-
-
 def test_usage_models_a_prompt_cache() -> None:
     """Each call reads the tools and messages of the request before, and writes the rest."""
     tools = [{**BASH, "description": "x" * 8000}]
@@ -132,19 +99,6 @@ def commands(subject: Any, scope: str = "") -> list[str]:
         texts.append(str(command_of(message)))
         talk += [message, {"role": "tool", "content": ""}]
     return texts[1:]
-
-
-def test_tests_can_show_mini_its_mistake(tmp_path: Path) -> None:
-    """A wrong change is reverted, and the last change is submitted."""
-    repo = tmp_path / "repo"
-    patch = make(next(case for case in CASES if case.name == "deleted with change"), repo)
-    faults = {"skill": 0.5, "correlation": 0.0, "mini_tests": 1.0, "mini_notices": 1.0}
-    subject = model(patch, seed=9, **faults)  # right at the second try
-    assert not subject.right
-    assert sum("pytest" in command for command in commands(subject)) > 1
-    submission, _ = work(subject, repo)
-    reset(repo)
-    assert tree_after(repo, submission) == tree_after(repo, patch)
 
 
 def test_a_task_without_reference_patch_is_refused() -> None:

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from agent.errors import ModelError
+from agent.models.protocol import ModelRequest
 from tests.agent.models.patch_cases import CASES
-from tests.agent.models.role_talk import ANSWERS, request, talk
+from tests.agent.models.role_talk import ANSWERS, TOOLS, opening, request, talk
 from tests.agent.models.simulations import complete, simulated
 from tests.agent.models.test_simulated import commands, model
 from tests.agent.models.test_simulated_solver import REGRESSION, Working, rejection
@@ -104,7 +106,7 @@ def talk_about_everything(role: str) -> str:
         asked = {**FACTS, **facts, "candidate": number % 3}
         first = complete(subject, request(role, asked, **where)).message
         with_tools = bool(number % 4)
-        calls = talk(subject, role, asked, native=with_tools, **where).calls
+        calls = talk(subject, role, asked, native=with_tools, **where)
         said.append([first, calls])
     return digest(said)
 
@@ -177,8 +179,18 @@ def test_commands_never_change() -> None:
 
 
 def test_replies_do_not_depend_on_the_order_of_requests() -> None:
-    """A reply is a function of its conversation and of seeds."""
+    """A reply is a function of its conversation and of seeds, and costs its reservation."""
     asked = [request("planner", FACTS, scope=f"step-{n % 5}", number=n) for n in range(20)]
     replies = [complete(simulated(BOTH, **FAULTS), each).message for each in asked]
     one = simulated(BOTH, **FAULTS)
     assert [complete(one, each).message for each in reversed(asked)] == replies[::-1]
+    assert one.ceiling_usd(asked[0]) == complete(one, asked[0]).usage.cost_usd
+
+
+def test_a_request_that_cannot_be_answered_is_an_error() -> None:
+    """A role that does not exist and a request without facts end the attempt."""
+    with pytest.raises(ModelError, match="no role 'poet'") as caught:
+        complete(simulated(X), request("poet", FACTS))
+    assert not caught.value.retryable
+    with pytest.raises(ModelError, match="carries no facts"):
+        complete(simulated(X), ModelRequest(opening({}), TOOLS, role="planner"))

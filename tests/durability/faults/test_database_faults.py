@@ -33,8 +33,6 @@ PATIENCE_S = 30
 """Time after which the program stops waiting for the database."""
 REPORTED_WITHIN_S = 3 * PATIENCE_S
 """All cells must wait at the same time, not in turn; the report takes the rest."""
-LEASE_S, AWAY_S = 5, 6
-"""The outage lasts longer than a lease."""
 
 
 @pytest.fixture(scope="module")
@@ -51,32 +49,6 @@ def benchmark(
     declared = experiment("host", HOST_INSTANCES, model.url)
     variables = {**shared_prefect, **as_variables(**seconds), "DURABENCH_DATABASE_URL": url}
     return Program(folder, declared, variables)
-
-
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_an_outage_longer_than_a_lease_is_waited_for(
-    mode: str,
-    postgres: PostgresServer,
-    answers: CountedAnswers,
-    model_server: OpenAIServer,
-    undisturbed: dict[str, Any],
-    shared_prefect: dict[str, str],
-    tmp_path: Path,
-) -> None:
-    """After an outage that is longer than a lease, the run completes without repeating any call."""
-    url = postgres.create_database()
-    program = benchmark(tmp_path, model_server, url, shared_prefect, lease_s=LEASE_S)
-    answers.once(BEFORE_THE_PAUSE, lambda: postgres.stop(mode))
-    running = program.start()
-    running.until(lambda: any(turn == BEFORE_THE_PAUSE for _, turn in answers.asked))
-    time.sleep(AWAY_S)
-    assert answers.asked.total() < CALLS
-    postgres.start()
-    ended = running.wait()
-    assert ended.code == 0, ended.output
-    assert results(program.store) == undisturbed
-    assert set(answers.asked.values()) == {1}
-    assert answers.asked.total() == CALLS == program.billed_calls()
 
 
 def test_a_database_that_stays_down_is_reported_and_the_next_run_resumes(

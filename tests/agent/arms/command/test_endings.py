@@ -113,13 +113,6 @@ async def test_a_program_that_runs_for_ever_ends_with_its_change_so_far(tmp_path
     assert "+hello" in outcome.patch
 
 
-@pytest.mark.full
-async def test_a_time_limit_of_the_attempt_ends_the_program(tmp_path: Path) -> None:
-    program = Program(tmp_path, shell("sleep 1000"), {"provider": "scripted", "replies": ["x"]})
-    with pytest.raises(Exception, match="has used its 1 s"):
-        await program.run(limit_s=1)
-
-
 async def test_a_program_that_fails_after_a_call_gives_up(tmp_path: Path) -> None:
     outcome = await ended(tmp_path, shell(f"{ASK} -d '{HELLO}'; echo oops; exit 7"))
     assert outcome.status == "gave_up"

@@ -13,7 +13,7 @@ from docker import DockerClient
 
 from agent.arms.command import installed
 from agent.arms.command.recipe import Install, Recipe
-from agent.errors import InfrastructureError, WorkspaceError
+from agent.errors import WorkspaceError
 from agent.models.protocol import Model
 from agent.types import Task
 from agent.workspaces import DockerWorkspace, Mount, ResourceLimits
@@ -180,16 +180,6 @@ async def test_the_inside_shows_nothing_of_the_host(
     docker = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/usr/sbin/docker-init"}
     assert set(told["mounted"]) <= docker | {"/opt/agent", "/run/durabench"}
     assert int(told["capabilities"][0].split()[1], 16) & (1 << 21) == 0, "no CAP_SYS_ADMIN"
-
-
-@pytest.mark.full
-async def test_an_image_without_the_program_is_infrastructure(
-    tmp_path: Path, agent_folder: Path, image: str
-) -> None:
-    """Nothing is known about a patch of a program that cannot start."""
-    recipe = recipe_of(agent_folder, run="/opt/agent/missing")
-    with pytest.raises(InfrastructureError, match="is not in this workspace"):
-        await program(tmp_path, recipe, {"provider": "scripted", "replies": ["x"]}, image).run()
 
 
 @pytest.fixture(scope="module")

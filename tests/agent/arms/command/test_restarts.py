@@ -11,7 +11,6 @@ import pytest
 from agent.errors import (
     BudgetExhausted,
     InfrastructureError,
-    Interrupted,
     ModelError,
     WorkspaceError,
 )
@@ -139,28 +138,6 @@ async def test_a_budget_of_a_cent_ends_the_program_in_the_middle(tmp_path: Path)
         outcome = await program.run(Limit("attempt", "a", 1.0, None))
         assert len(server.requests) == 13
     assert (outcome.status, report(outcome)["answered_from_record"]) == ("submitted", sent)
-
-
-@pytest.mark.full
-async def test_a_stop_ends_the_program(tmp_path: Path) -> None:
-    """After a request to stop, no call is begun, and the program is ended."""
-    asked: list[int] = []
-
-    def may_go_on() -> None:
-        asked.append(1)
-        if len(asked) > 5:
-            raise Interrupted("stop")
-
-    with OpenAIServer(Chat(commands)) as server:
-        spec = {"name": "openai/gpt-4o", "api_base": server.url}
-        program = Program(tmp_path, tiny("chat"), spec)
-        with pytest.raises(Interrupted):
-            await program.run(may_go_on=may_go_on)
-        sent = len(server.requests)
-        outcome = await program.run()
-        assert len(server.requests) == 4
-    assert 0 < sent < 4
-    assert outcome.status == "submitted"
 
 
 @pytest.mark.full

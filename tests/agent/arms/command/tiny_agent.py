@@ -1,9 +1,8 @@
 """A coding agent in one file, which speaks any of the four dialects: `tiny_agent.py DIALECT`.
 
 It runs each command that the model calls, and ends with the first reply without a call. Further
-arguments: `stream`, `clock` (writes the time into its prompt), `twice` (hangs up on its second
-request and repeats it), `cut` (does so when the answer has begun), `web` (offers a tool of the
-provider).
+arguments: `stream`, `cut` (hangs up when its second answer has begun, and repeats the request),
+`web` (offers a tool of Anthropic).
 """
 
 import json
@@ -22,8 +21,6 @@ SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "requ
 
 def main():
     task = os.environ["DURABENCH_TASK"]
-    if "clock" in HABITS:
-        task = f"{time.time_ns()}: {task}"
     talk = [{"role": "user", "content": task}]
     if DIALECT == "responses":
         part = {"type": "input_text", "text": task}
@@ -33,14 +30,10 @@ def main():
     for turn in range(100):
         body = {"model": "claude-haiku-9" if turn == 0 else "tiny-1", **SHAPES[DIALECT](talk)}
         if "web" in HABITS:
-            body["tools"].append(
-                {"googleSearch": {}}
-                if DIALECT == "gemini"
-                else {"type": "web_search_20250305", "name": "web_search"}
-            )
+            body["tools"].append({"type": "web_search_20250305", "name": "web_search"})
         if "stream" in HABITS:
             body["stream"] = True
-        if turn == 1 and {"twice", "cut"} & {*HABITS}:
+        if turn == 1 and "cut" in HABITS:
             hang_up(body)
         answer = ask(body)
         commands = [*READ[DIALECT](answer, talk)]
@@ -91,10 +84,7 @@ def hang_up(body):
         lines += [f"{name}: {value}" for name, value in request.header_items()]
         lines += [f"Content-Length: {len(request.data)}", "", ""]
         connection.sendall("\r\n".join(lines).encode() + request.data)
-        if "cut" in HABITS:
-            connection.recv(100)
-        else:
-            time.sleep(0.2)
+        connection.recv(100)
     time.sleep(0.2)
 
 

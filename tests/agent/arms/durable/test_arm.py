@@ -11,7 +11,6 @@ from tests.agent.arms.durable.conftest import (
     ANCHOR,
     ANCHOR_TEXT,
     FIX,
-    HONEST,
     SPOIL,
     RoleModel,
     Said,
@@ -63,22 +62,6 @@ async def test_confidence_decides_how_many_candidates_there_are(
     [step] = solved.report["steps"]
     assert len(step["candidates"]) == candidates
     assert len({candidate["diff"] for candidate in step["candidates"]}) == 1
-
-
-@pytest.mark.full
-async def test_a_failing_reproduction_test_asks_for_alternatives(solve: Solver) -> None:
-    """The first candidate is rejected by the reproduction test alone, and the second is chosen."""
-
-    def implementer(number: int, request: object) -> Said:
-        first = facts_of(request)["candidate"] == 0  # type: ignore[arg-type]
-        return [SPOIL if first else FIX] if number == 0 else report()
-
-    solved = await solve(implementer=implementer, profile={"parallel": 1})
-    [step] = solved.report["steps"]
-    assert [candidate["verdict"] for candidate in step["candidates"]] == ["revise", "accept"]
-    assert step["chosen"] == 1
-    assert solved.model.roles().count("step_reviewer") == 1
-    assert "+    return a + b" in solved.outcome.patch
 
 
 @pytest.mark.full
@@ -157,26 +140,3 @@ async def test_a_repeated_error_is_worked_on_by_root_cause(solve: Solver) -> Non
         told = ["Work by root cause" in opening.messages[0]["content"] for opening in openings]
         assert told == [False, False, True]
         assert [len(facts_of(opening)["earlier_errors"]) for opening in openings] == [0, 1, 2]
-
-
-@pytest.mark.full
-async def test_an_existing_test_that_the_task_contradicts_is_excepted(solve: Solver) -> None:
-    """The adjudicator gets the failing existing tests, and its ruling keeps the rejected step."""
-    pinned = "tests/test_pinned.py"
-    brief = HONEST["brief"]
-    assert isinstance(brief, list)
-    [(_, fields)] = brief[0]
-    solved = await solve(
-        files={pinned: "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == -1\n"},
-        brief=[answer(**{**fields, "regression_tests": [pinned]})],
-        implementer=[[FIX], report()],
-        adjudicator=[
-            answer(reasons=["text"], cause="existing_test", tests=[f"{pinned}::test_add"])
-        ],
-        profile={"candidates": {"low": 1}},
-    )
-    [ruled] = [asked for asked in solved.model.asked if asked.role == "adjudicator"]
-    assert ruled.facts["failing_existing_tests"] == [f"{pinned}::test_add"]
-    assert solved.report["excepted_tests"] == [f"{pinned}::test_add"]
-    assert solved.report["workflow_status"] == "completed"
-    assert "return a + b" in solved.outcome.patch

@@ -39,43 +39,13 @@ async def test_a_reproduction_that_is_required_and_missing_blocks(solve: Solver)
     assert "planner" not in solved.model.roles()
 
 
-_PASS_ALL = (
-    "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\n"
-    "def pytest_runtest_makereport(item, call):\n"
-    "    outcome = yield\n    outcome.get_result().outcome = 'passed'\n"
-)
-
-
-def command(text: str) -> Use:
-    return ("run_command", {"command": text})
-
-
-CHEATS: dict[str, Use] = {
-    "an edit": ("write", {"path": "tests/test_calc.py", "content": "def test_double(): pass\n"}),
-    "a removal": command("git rm -q tests/test_calc.py"),
-    "a commit": command(
-        "echo 'def test_add(): pass' > tests/test_anchor.py && git add -A && "
-        "git -c user.name=x -c user.email=x@y commit -qm cheat"
-    ),
-    "an ignored conftest": command(
-        f"echo conftest.py >> .git/info/exclude; printf %s '{_PASS_ALL}' > conftest.py"
-    ),
-    "a configuration": (
-        "write",
-        {"path": "pytest.ini", "content": "[pytest]\naddopts = --collect-only\n"},
-    ),
-}
-FULL = [pytest.param(cheat, id=name, marks=pytest.mark.full) for name, cheat in CHEATS.items()]
-
-
-@pytest.mark.parametrize("cheat", [pytest.param(CHEATS["an edit"], id="an edit"), *FULL[1:]])
-async def test_changes_to_the_tests_are_reverted(solve: Solver, cheat: Use) -> None:
+async def test_changes_to_the_tests_are_reverted(solve: Solver) -> None:
     """A change to tests is reverted and reported, and the reproduction test still fails."""
-    solved = await solve(
-        implementer=[[cheat], report()],
-        profile={"plan_turns": 1, "parallel": 4},
-        with_pytest=cheat is not CHEATS["an edit"],
+    cheat: Use = (
+        "write",
+        {"path": "tests/test_calc.py", "content": "def test_double(): pass\n"},
     )
+    solved = await solve(implementer=[[cheat], report()], profile={"plan_turns": 1, "parallel": 4})
     assert solved.report["agent_verdict"] != "accepted"
     assert solved.outcome.patch == ""
     told = [r.messages[-1]["content"] for r in solved.model.asked if r.role == "implementer"]
