@@ -24,15 +24,11 @@ def body(row: Row, moved_to: str) -> str:
     """
     statement = row["statement"].strip()
     task = statement[:_QUOTED_CHARACTERS] + ("\n…" if len(statement) > _QUOTED_CHARACTERS else "")
-    changes = ["| file | added | removed |", "|---|---|---|"]
-    for path, added, removed in read_changes(row["patch"]):
-        in_table = quote_code(path).replace("|", "\\|")
-        changes.append(f"| {in_table} | {added} | {removed} |")
     parts = [
         f"**Verification: {say_verdict(row['verdict'])}** – {quote_text(row['reason'])}",
         _section("Task", quote_block(task)),
         *_steps(row),
-        _section("Changes", "\n".join(changes)),
+        _changes(row),
         _section("Verification", _verification(row)),
         _section("Cost", _cost(row)),
         _section(
@@ -68,6 +64,17 @@ def _cut(part: str) -> str:
 
 def _section(title: str, text: str) -> str:
     return f"### {title}\n\n{text}"
+
+
+def _changes(row: Row) -> str:
+    """Return the section about the changes, or the answer of a job without any."""
+    if answer := json.loads(row["verification"]).get("answer"):
+        return _section("Answer", quote_block(answer))
+    lines = ["| file | added | removed |", "|---|---|---|"]
+    for path, added, removed in read_changes(row["patch"]):
+        in_table = quote_code(path).replace("|", "\\|")
+        lines.append(f"| {in_table} | {added} | {removed} |")
+    return _section("Changes", "\n".join(lines))
 
 
 def _steps(row: Row) -> list[str]:

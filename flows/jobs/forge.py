@@ -30,8 +30,10 @@ def read_issue(source: RepositorySource) -> tuple[str, str]:
     return issue.title, issue.text
 
 
-def check(source: RepositorySource, pull_request: str | None) -> None:
+def check(source: RepositorySource, pull_request: str | None, branch: str, base: str) -> None:
     """Check that the token may open a pull request, and that an earlier one is still open.
+
+    A `branch` that does not exist so far is asked about, as nothing can be opened for it.
 
     Raises:
         DatasetError, UsageError: it may not, or the pull request was merged or closed.
@@ -52,6 +54,8 @@ def check(source: RepositorySource, pull_request: str | None) -> None:
         state = forge.read_pull(number_of(pull_request)).state
         if state != "open":
             raise UsageError(f"{pull_request} is {state}, so nothing is added to it: run a new job")
+    elif branch:
+        forge.publish(branch, base, f"{forge.limits.draft}{branch}"[:100], "", is_trial=True)
 
 
 def read_comments(source: RepositorySource, pull_request: str, since: datetime) -> list[str]:
@@ -76,6 +80,17 @@ def pull_request(source: RepositorySource, branch: str, base: str, title: str, b
     limits = forge.limits
     whole = cut(f"{limits.draft}{title}", limits.title)
     return forge.publish(branch, base, whole, cut(body, limits.body))
+
+
+def comment(source: RepositorySource, number: int, text: str, *, is_pull: bool) -> None:
+    """Comment on an issue or a pull request as a job.
+
+    Raises:
+        DatasetError, UsageError, InfrastructureError: the forge refuses it, or does not answer.
+    """
+    forge = connect(source)
+    whole = f"{cut(text, forge.limits.body - len(SIGN) - 2)}\n\n{SIGN}"
+    forge.comment(number, whole, is_pull=is_pull)
 
 
 def cut(text: str, most: int) -> str:

@@ -98,7 +98,7 @@ async def job(request: Request, lake: str | None = None) -> str:
 
     Raises:
         DatasetError, UsageError: the repository, its forge or the request has to be changed.
-        GateFailed: no arm left a patch, or the best one breaks tests.
+        GateFailed: no arm left a patch or an answer, or the best patch breaks tests.
         IncompleteRun: a budget is exhausted; run again with a larger one to continue.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
@@ -130,7 +130,8 @@ def flow_run_id() -> str | None:
 def is_published(row: Row, request: Request) -> bool:
     """Return True if the job has ended with the requested result."""
     result_column = {"patch": "commit", "branch": "branch", "pull_request": "pull_request"}
-    return bool(row["state"] == "done" and row[result_column[request.publish]])
+    has_result = bool(row["state"] == "done" and row[result_column[request.publish]])
+    return has_result or rows.is_answer(row)
 
 
 async def _solve_and_publish(prepared: Prepared, row: Row, store: Lake) -> Row:
@@ -140,6 +141,10 @@ async def _solve_and_publish(prepared: Prepared, row: Row, store: Lake) -> Row:
     async with graceful_stop() as stop, clean_up_around(store):
         row = await solve_job(prepared, row, store, stop)
     if row["state"] in ("waiting", "cancelled"):
+        return row
+    if not row["patch"].strip():
+        row = rows.update(store, row, state="done")  # first: a comment is made at most once
+        await asyncio.to_thread(publishing.answer, row, prepared.request, prepared.source)
         return row
     if prepared.request.approve:
         row = await await_approval(row, store)
@@ -265,8 +270,10 @@ async def _solve_one(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) ->
     if prepared.checks is not None and patch.strip():
         rows.report(store, prepared.row, f"running the tests with the patch of {cell.arm.name}")
     judged = await judge(prepared, cell.place, store, patch)
-    verdict, rules = attempt["agent_verdict"], prepared.rules
-    evidence = json.dumps(judged.evidence | {"agent_verdict": verdict, "agent_rules": rules})
+    about = {"agent_verdict": attempt["agent_verdict"], "agent_rules": prepared.rules}
+    if not patch.strip():
+        about["answer"] = attempt["detail"]
+    evidence = json.dumps(judged.evidence | about)
     run_log().info("%s: %s, %s", cell.label, judged.verdict, judged.reason)
     return CandidatePatch(cell.arm.name, patch, attempt, judged.verdict, judged.reason, evidence)
 
@@ -283,11 +290,13 @@ async def judge(prepared: Prepared, place: Place, store: Lake, patch: str) -> Ju
 
 def _choose(prepared: Prepared, row: Row, candidates: list[CandidatePatch], store: Lake) -> Row:
     """Write the best patch into the row of the job. Return the new row."""
-    best = verification.choose_best(candidates) or _choose_answer(row, candidates)
+    # An arm that ends its work without a change has answered a question, or run tests.
+    answers = [each for each in candidates if each.attempt["outcome"] == "submitted"]
+    best = verification.choose_best(candidates) or next(iter(answers), None)
     row = rows.update(store, row, **sum_totals([patch.attempt for patch in candidates]))
     if best is None:
         details = "; ".join(f"{patch.arm}: {patch.attempt['outcome']}" for patch in candidates)
-        raise GateFailed(f"no arm left a patch ({details})")
+        raise GateFailed(f"no arm left a patch or an answer ({details})")
     row = rows.update(
         store,
         row,
@@ -304,15 +313,6 @@ def _choose(prepared: Prepared, row: Row, candidates: list[CandidatePatch], stor
             f"`durabench job show {prepared.request.job_id} --patch` prints it"
         )
     return row
-
-
-def _choose_answer(row: Row, candidates: list[CandidatePatch]) -> CandidatePatch | None:
-    """Return the first work without a change that its arm ended itself, of a step; else None.
-
-    A step may run tests or answer a question for other steps. The result of a job is its patch.
-    """
-    ended = [work for work in candidates if work.attempt["outcome"] in ("submitted", "gave_up")]
-    return ended[0] if ended and row["run"] else None
 
 
 def sum_totals(attempts: list[Row]) -> Row:

@@ -175,7 +175,7 @@ def _first_row(request: Request, source: RepositorySource, mirror: Path, lake: L
 def _revise(request: Request, source: RepositorySource, mirror: Path, lake: Lake) -> Row:
     """Return the columns of a job that continues another one: on its branch, or at its commit."""
     parent = rows.find(lake, request.revises or "")
-    commit = parent["commit"]
+    commit = parent["base_commit"] if rows.is_answer(parent) else parent["commit"]
     if not commit:
         raise UsageError(f"job {parent['job_id']} made no commit that could be revised")
     if parent["branch"] and not (commit := publishing.read_branch(source, parent, mirror)):
@@ -189,10 +189,11 @@ def _revise(request: Request, source: RepositorySource, mirror: Path, lake: Lake
             f"the commit {commit[:12]} of job {parent['job_id']} is not in this cache or on a "
             "branch of the repository: revise it where it was made"
         )
-    statement = (
-        f"{parent['statement']}\n\nA first change for this task is already committed. It was "
-        f"reviewed, and this is what the reviewer says:\n\n{text}"
-    )
+    done = "A first change for this task is already committed. It was reviewed, and this"
+    if rows.is_answer(parent):
+        answer = json.loads(parent["verification"]).get("answer") or "nothing"
+        done = f"The answer so far, without a change, is:\n\n{answer}\n\nThis"
+    statement = f"{parent['statement']}\n\n{done} is what the reviewer says:\n\n{text}"
     return {
         "title": parent["title"],
         "statement": statement,

@@ -7,11 +7,12 @@ of the branch is looked up before one is opened. No commit of others is ever rep
 import re
 from pathlib import Path
 
-from agent.errors import InfrastructureError
+from agent.errors import InfrastructureError, one_line
 from eval import git, repositories
-from eval.errors import RepositoryError
+from eval.errors import DatasetError, RepositoryError
 from eval.repositories import OWN_REFS, RepositorySource, is_refused
 from flows.display.errors import UsageError
+from flows.display.terminal import say
 from flows.jobs import body, commits, forge, rows
 from flows.jobs.request import TOKEN, Request, access_to, slug
 from flows.jobs.request import forge as forge_address
@@ -40,7 +41,7 @@ def check(request: Request, source: RepositorySource, row: Row, mirror: Path) ->
         if name not in heads:
             raise UsageError(f"{target.address} has no branch {name} to merge into")
     if is_draft:
-        forge.check(target, row["pull_request"])
+        forge.check(target, row["pull_request"], "" if branch in heads else branch, *base)
     if branch in heads and not row["revises"]:
         _find_own(mirror, target, row, branch, heads[branch])
     _push(mirror, target, row["base_commit"], branch, "--dry-run", "--force")
@@ -68,6 +69,21 @@ def publish(lake: Lake, row: Row, request: Request, source: RepositorySource, mi
     title, text = quote_title(row["title"]), body.body(row, moved_to)
     address = forge.pull_request(target, branch, base, title, text)
     return rows.update(lake, row, pull_request=address)
+
+
+def answer(row: Row, request: Request, source: RepositorySource) -> None:
+    """Comment the answer of a job that changed nothing, if it is about an issue or pull request.
+
+    The forge may refuse that: the answer is in the row, too.
+    """
+    pull = row["pull_request"]
+    number = forge.number_of(pull) if pull else source.issue
+    if request.publish != "pull_request" or not number:
+        return
+    try:
+        forge.comment(_on_forge(source), number, body.body(row, ""), is_pull=bool(pull))
+    except (DatasetError, UsageError, InfrastructureError) as error:
+        say(f"job {row['job_id']}: no comment with the answer: {one_line(error)}")
 
 
 def read_branch(source: RepositorySource, row: Row, mirror: Path) -> str | None:

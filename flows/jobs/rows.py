@@ -155,6 +155,11 @@ def mark_crashed(lake: Lake, rows: list[Row]) -> list[Row]:
     ]
 
 
+def is_answer(row: Row) -> bool:
+    """Return True for a job that ended without a change, with an answer."""
+    return row["state"] == "done" and row["patch"] is not None and not row["patch"].strip()
+
+
 def say_verdict(verdict: str | None) -> str:
     """Return a verdict in words, '' without one."""
     return (verdict or "").replace("_", " ")

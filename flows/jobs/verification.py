@@ -22,7 +22,8 @@ from eval.resources import shortage
 from eval.types import Instance
 from flows.experiments import workspaces
 from flows.experiments.cells import Place
-from flows.jobs import projects, reach
+from flows.jobs import projects
+from flows.jobs.reached_files import Reach, find_reach
 from flows.storage.lake import Row
 
 Verdict = Literal["repaired", "nothing_broke", "not_tested", "regressed"]
@@ -83,14 +84,8 @@ class After:
     changed_tests: tuple[str, ...] = ()
     at_base: TestRun | None = None
     """The tests of the patch on the code of the base commit; None if it has no tests or no code."""
-    code: tuple[str, ...] = ()
-    """The changed files of code in a language that the index reads."""
-    unreached: tuple[str, ...] = ()
-    """Those that no test of the run reaches, by imports and names."""
-    unknown: tuple[str, ...] = ()
-    """Those of which this is not known, as the run names no test files."""
-    lines: dict[str, int] = field(default_factory=dict)
-    """The number of changed lines of each."""
+    reach: Reach = field(default_factory=Reach)
+    """Which changed files of code the tests of `state` reach."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +123,7 @@ async def after(instance: Instance, place: Place, checks: Checks, patch: str) ->
         protected = [c.path for c in changes if _decides(c, checks.command)]
         others = [c.path for c in changes if not BY_CONVENTION.owns(c.path)]
         state = await _run_checks(workspace, checks)
-        found = await reach.find(workspace, changes, state.tests, checks.others)
+        found = await find_reach(workspace, changes, state.tests, checks.others, patch)
 
     async def run_without(put_back: Sequence[str], name: str) -> TestRun:
         """Run the tests with the patch, but some files as at the base commit."""
@@ -140,8 +135,7 @@ async def after(instance: Instance, place: Place, checks: Checks, patch: str) ->
     old = await run_without(protected, "verify-tests") if protected else None
     has_both = 0 < len(others) < len(changes)
     at_base = await run_without(others, "verify-code") if has_both else None
-    lines = reach.count_lines(patch, found.code)
-    return asdict(After(state, "", old, tuple(protected), at_base, **asdict(found), lines=lines))
+    return asdict(After(state, "", old, tuple(protected), at_base, found))
 
 
 def _decides(change: Change, command: str) -> bool:
@@ -237,8 +231,7 @@ def _judge_each(
                 state=replace(state, tests=part(state.tests)),
                 with_old_tests=part(old) if old else None,
                 at_base=part(at_base) if at_base else None,
-                code=(),
-                unreached=(),
+                reach=Reach(),
             ),
         )
         yield f"{suite.folder or suite.name}: {verdict.replace('_', ' ')}"
@@ -263,8 +256,9 @@ def decide(base: VerifiedState, patched: After) -> tuple[Verdict, str]:
         return "repaired", f"{_count(repaired)} failed before, and now not: {_some(repaired)}"
     if not last.passed:
         return _judge_exit_code(first, last)
-    if patched.code and len(patched.unreached) == len(patched.code):
-        return "not_tested", f"no test that ran reaches {_some(list(patched.unreached))}"
+    reach = patched.reach
+    if reach.code and len(reach.unreached) == len(reach.code):
+        return "not_tested", f"no test that ran reaches {_some(list(reach.unreached))}"
     return "nothing_broke", "; ".join(_list_evidence(first, last, patched))
 
 
@@ -289,15 +283,16 @@ def _list_evidence(first: TestRun, last: TestRun, patched: After) -> Iterator[st
         showing = len(new - {*patched.at_base.passed})
         if new:
             yield f"new tests that fail without the change: {showing} of {len(new)}"
-    if known := [path for path in patched.code if path not in patched.unknown]:
-        reached = [path for path in known if path not in patched.unreached]
-        part, whole = (sum(patched.lines.get(path, 0) for path in x) for x in (reached, known))
-        lines = f" (lines: {part} of {whole})" if whole else ""
-        missed = f", not {_some(list(patched.unreached))}" if patched.unreached else ""
+    reach = patched.reach
+    if known := [path for path in reach.code if path not in reach.unknown]:
+        reached = [path for path in known if path not in reach.unreached]
+        part, whole = (sum(reach.lines.get(path, 0) for path in x) for x in (reached, known))
+        lines = f", with {part} of {whole} changed lines" if whole else ""
+        missed = f", not {_some(list(reach.unreached))}" if reach.unreached else ""
         share = f"{len(reached)} of {len(known)}{lines}{missed}"
         yield f"changed files that tests reach, by imports and names: {share}"
-    if patched.unknown:
-        yield f"no test is known to reach {_some(list(patched.unknown))}"
+    if reach.unknown:
+        yield f"no test is known to reach {_some(list(reach.unknown))}"
 
 
 def _need_changed_tests(first: TestRun, last: TestRun, old: TestRun) -> list[str]:

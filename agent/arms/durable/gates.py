@@ -81,6 +81,8 @@ class Judgement:
     unknown: tuple[str, ...] = ()
     """One line for each test that its author named and that is none, the first time."""
     findings: tuple[GateFinding, ...] = ()
+    is_answer: bool = False
+    """True if reviewers get an answer without a change: its author says that none is needed."""
 
     @property
     def accepted(self) -> bool:
@@ -124,6 +126,10 @@ async def judge(
         work.summary if work else "",
         work.confidence if work else "low",
         incomplete=incomplete,
+        is_answer=state.task.for_reviewers
+        and not (change.patch or change.strays or incomplete)
+        and work is not None
+        and bool(work.no_test_because),
     )
     if not (change.patch and state.probe.works):
         return add_findings(state, judged)
@@ -244,6 +250,8 @@ def add_findings(state: Evidence, judged: Judgement) -> Judgement:
 
 def _findings(state: Evidence, judged: Judgement) -> Iterable[GateFinding]:
     runs = judged.runs
+    if judged.is_answer:
+        return
     if not judged.change.patch:
         yield GateFinding("change", ("nothing was changed",))
         return
@@ -283,7 +291,11 @@ def best(judged: Sequence[Judgement]) -> Judgement | None:
 
     A change that keeps the tests from running is worthless, whatever else it does.
     """
-    changed = [change for change in judged if change.change.patch and reports_tests(change.runs)]
+    changed = [
+        each
+        for each in judged
+        if each.is_answer or (each.change.patch and reports_tests(each.runs))
+    ]
     return min(reversed(changed), key=rank, default=None)
 
 

@@ -119,6 +119,8 @@ def lean_outcome(state: LeanState, steps: Iterable[Step]) -> Outcome:
     }
     how = _unproven(state) if workflow_status == "unproven" else workflow_status
     reasons = [str(state.ended or ""), how, *closed[:1]]
+    if chosen is not None and chosen.is_answer:
+        return Outcome("submitted", "", chosen.summary, report)
     status = _status(workflow_status, patch, state)
     return Outcome(status, patch, ", ".join(filter(None, reasons)), report)
 

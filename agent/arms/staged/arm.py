@@ -141,7 +141,8 @@ async def _outcome(work: _Work, session: Session, status: OutcomeStatus, why: st
         patch = best.patch if best else await session.diff()
     except OutOfTime:
         patch = ""
-    if not patch and status == "submitted":
+    is_answer = bool(work.verified) and work.verified[-1].passes
+    if not (patch or is_answer) and status == "submitted":
         status = "gave_up"
     failures = best.check.failures if best else ()
     unproven = describe_unproven(best.check.unproven) if best else ""

@@ -188,12 +188,13 @@ async def verify(crew: Crew, session: Session, number: int) -> Verified:
     """Test the change so far.
 
     The existing tests of the changed files run without and with it, new tests only with it. Tests
-    that it changes for reviewers are new ones.
+    that it changes for reviewers are new ones. No change is an answer for them if it is again none.
     A test command that takes no paths runs all tests.
     """
     patch, tree = await session.diff(), session.tree
     if not patch:
-        return Verified(patch, tree, PatchCheck((), ("nothing was changed",)))
+        is_answer = crew.task.for_reviewers and number > 1
+        return Verified(patch, tree, PatchCheck((), () if is_answer else ("nothing was changed",)))
     files = parse(patch)
     async with session.branch(f"verify-{number}", BASE) as fresh:
         is_for = crew.task.for_reviewers

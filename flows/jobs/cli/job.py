@@ -358,6 +358,8 @@ def _show_end(store: "Lake", row: "Row", request: "Request") -> None:
         terminal.show(f"the patch {warned}")
     if row["state"] == "waiting":
         terminal.show(f"`durabench job approve {row['job_id']}` publishes it")
+    elif rows.is_answer(row):
+        terminal.show(json.loads(row["verification"]).get("answer") or "")
     elif request.publish == "patch":
         terminal.write_data(encode_patch(row["patch"]))
     else:

@@ -26,6 +26,7 @@ class Gitea(GitHub):
 
     limits = TextLimits(title=255, body=65_536, draft="WIP: ")
     _scheme = "token"
+    _no_branch = (404, 409, 422)
     _page: ClassVar[dict[str, int]] = {"limit": 50}
 
     def __init__(self, source: RepositorySource, api: str, token: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 from eval.repositories import RepositorySource
+from flows.display.errors import UsageError
 from flows.jobs.forges.protocol import (
     LABEL,
     CommitChecks,
@@ -34,6 +35,8 @@ class GitHub:
 
     limits: TextLimits = TextLimits(title=256, body=65_536)
     _scheme = "Bearer"
+    _no_branch: ClassVar[tuple[int, ...]] = (422,)
+    """Statuses of the refusal of a branch that does not exist."""
     _page: ClassVar[dict[str, int]] = {"per_page": 100}
 
     def __init__(self, source: RepositorySource, api: str, token: str) -> None:
@@ -53,6 +56,8 @@ class GitHub:
         repository = self._rest.get(self._path, f"the repository {self._name}")
         if repository.get("archived"):
             return "archived"
+        if repository.get("has_pull_requests") is False:
+            raise UsageError(f"{self._name} has no pull requests: enable them, or use --branch")
         rights = repository.get("permissions")
         return "write" if rights is None or rights.get("push") else "read"
 
@@ -103,13 +108,21 @@ class GitHub:
     def _line_of(self, comment: dict[str, Any]) -> int | None:
         return comment.get("line")
 
-    def publish(self, branch: str, base: str, title: str, body: str) -> str:
+    def publish(
+        self, branch: str, base: str, title: str, body: str, *, is_trial: bool = False
+    ) -> str:
         """Return the address of the pull request of a branch. Without one, open a draft.
 
-        It is open at once if the repository cannot have drafts.
+        It is open at once if the repository cannot have drafts. Only a trial shows the rights of a
+        fine-grained token.
         """
         what = f"a pull request in {self._name}"
         content = {"base": base, "head": branch, "title": title, "body": body, "draft": True}
+        if is_trial:
+            answer = self._rest.ask("POST", f"{self._path}/pulls", content)
+            if answer.status_code not in self._no_branch:
+                self._rest.check(answer, what)
+            return ""
         while True:
             if found := self._find_pull(branch, base):
                 if found.get("body") != body:

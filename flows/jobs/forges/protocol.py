@@ -99,10 +99,13 @@ class Forge(Protocol):
     def read_comments(self, number: int, since: datetime) -> list[str]:
         """Return what the repository's own people say about a pull request, in order."""
 
-    def publish(self, branch: str, base: str, title: str, body: str) -> str:
+    def publish(
+        self, branch: str, base: str, title: str, body: str, *, is_trial: bool = False
+    ) -> str:
         """Return the address of the pull request of a branch, with this text.
 
-        Without one, a draft is opened.
+        Without one, a draft is opened. A trial only asks whether that is allowed, '' if it is. Its
+        branch does not exist, so that nothing can be opened.
         """
 
     def comment(self, number: int, text: str, *, is_pull: bool) -> None:

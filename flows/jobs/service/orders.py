@@ -151,7 +151,7 @@ async def revise(service: Service, job: JobStatus, comments: str) -> JobStatus:
     row = await service.board.row(job.id)
     if row is not None and row["run"]:
         raise Problem(409, f"job {job.id} is a step of run {row['run']}: revise that run")
-    if row is None or not row["commit"]:
+    if row is None or not (row["commit"] or rows.is_answer(row)):
         raise Problem(409, f"job {job.id} made no commit that could be revised: it is {job.state}")
     last = await asyncio.to_thread(rows.find_last, service.lake, row)
     changes = {"id": None, "revises": last["job_id"], "task": comments, "ref": None}

@@ -28,7 +28,7 @@ def find_commits(service: Service, source: RepositorySource) -> set[str]:
     """Return the last commits of jobs on the pull requests of a repository."""
     latest: dict[str, str] = {}
     for row in rows.read_all(service.lake):
-        if row["state"] == "done" and is_pull_of(source, row["pull_request"]):
+        if row["state"] == "done" and row["commit"] and is_pull_of(source, row["pull_request"]):
             latest.setdefault(row["pull_request"], row["commit"])
     return set(latest.values())
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from flows.jobs import rows
 from flows.jobs.body import body
 from flows.jobs.job import job
 from flows.storage.lake import Lake
@@ -48,6 +49,36 @@ def add_tests(edit: tuple[str, dict[str, Any]]) -> api.Script:
         return call("answer", fill_in(tools["answer"]["parameters"]))
 
     return reply
+
+
+def answer(body: dict[str, Any]) -> api.Reply:
+    """Change nothing, and answer."""
+    tools = {tool["function"]["name"]: tool["function"] for tool in body["tools"]}
+    return call("answer", fill_in(tools["answer"]["parameters"]))
+
+
+@pytest.mark.parametrize("agent", ["durable", "loop", "staged"])
+async def test_a_job_answers_a_question(agent: str, forge: Forge, lake_path: str) -> None:
+    """The answer is a comment on the issue, and can be revised. There is no pull request."""
+    forge.issues[NAME, 7] = {"title": "Which function adds?", "body": ""}
+    source = f"{forge.url}/{NAME}/issues/7"
+    with api.OpenAIServer(answer) as server:
+        model = {"name": "openai/gpt-5-mini", "api_base": server.url, "max_retries": 0}
+        arms = [{"name": "a", "agent": agent, "model": model}]
+        job_id = await job(asked := request(arms=arms, task="", source=source), lake_path)
+        paid = len(server.requests)
+        await job(asked, lake_path)
+        assert len(server.requests) == paid <= 6
+        revised = await job(
+            request(arms=arms, task="And which subtracts?", revises=job_id), lake_path
+        )
+    lake = Lake.existing(lake_path)
+    for row in (rows.find(lake, job_id), rows.find(lake, revised)):
+        assert (row["state"], row["verdict"], row["patch"]) == ("done", "not_tested", "")
+        assert "### Answer\n\n```text\nall" in body(row, "")
+    assert forge.pulls[NAME] == []
+    [(number, said)] = forge.said
+    assert (number, "### Answer\n\n```text\nall" in said) == (7, True)
 
 
 @pytest.mark.parametrize("where", EDITS)

@@ -15,14 +15,19 @@ pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 
 async def test_a_job_that_an_error_stops_has_failed(forge: Forge, lake_path: str) -> None:
-    """The forge refuses the pull request. The list says so, and the same request continues."""
-    forge.may_open = False
+    """The token loses its right meanwhile. The list says so, and the same request continues."""
+
+    def take_right(asked: str) -> None:
+        if asked.endswith("/pulls"):  # the trial before the work
+            forge.may_open = False
+
+    forge.before_answer = take_right
     with pytest.raises((UsageError, DatasetError), match="does not allow a pull request"):
         await job(request(REPAIR), lake_path)
     [row] = rows.read_all(lake := Lake.existing(lake_path))
     assert row["state"] == "failed"
     assert "does not allow a pull request" in row["detail"]
-    forge.may_open = True
+    forge.may_open, forge.before_answer = True, lambda asked: None
     await job(request(REPAIR), lake_path)
     [row] = rows.read_all(lake)
     assert (row["state"], row["detail"]) == ("done", "")

@@ -40,7 +40,7 @@ async def test_a_task_becomes_a_draft_pull_request(forge: Forge, lake_path: str)
     assert (pull["draft"], pull["base"]["ref"], pull["head"]["ref"]) == (True, "main", branch)
     assert row["pull_request"] == pull["html_url"]
     assert "**Verification: nothing broke** – 1 test passes; changed files that" in pull["body"]
-    assert "names: 1 of 1 (lines: 2 of 2)" in pull["body"]
+    assert "names: 1 of 1, with 2 of 2 changed lines" in pull["body"]
     for part in ("\nIt is wrong.\n```", "| `calc.py` | 1 | 1 |", f"durabench job revise {job_id}"):
         assert part in pull["body"]
 

@@ -68,7 +68,9 @@ async def test_a_job_runs_in_the_image_that_its_repository_declares(
     row = row_of(lake_path)
     for image in (row["image"], f"{row['image']}-own"):
         docker_client.images.remove(image, force=True)
-    reached = "changed files that tests reach, by imports and names: 1 of 1 (lines: 2 of 2)"
+    reached = (
+        "changed files that tests reach, by imports and names: 1 of 1, with 2 of 2 changed lines"
+    )
     assert (row["verdict"], row["reason"]) == ("nothing_broke", f"3 tests pass; {reached}")
     assert "+own" in row["patch"]
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from agent.tools import TestRun
+from flows.jobs.reached_files import Reach
 from flows.jobs.verification import (
     After,
     CandidatePatch,
@@ -106,29 +107,25 @@ GREEN = run(passed="a b")
             GREEN,
             replace(
                 after(GREEN),
-                code=("a.py", "b.js"),
-                unreached=("b.js",),
-                lines={"a.py": 3, "b.js": 5},
+                reach=Reach(("a.py", "b.js"), ("b.js",), lines={"a.py": 3, "b.js": 5}),
             ),
             "nothing_broke",
-            "2 tests pass; changed files that tests reach, by imports and names: 1 of 2 "
-            "(lines: 3 of 8), not b.js",
+            "2 tests pass; changed files that tests reach, by imports and names: 1 of 2, "
+            "with 3 of 8 changed lines, not b.js",
         ),
         (
             GREEN,
             replace(
                 after(GREEN),
-                code=("a.py", "c.sh"),
-                unknown=("c.sh",),
-                lines={"a.py": 3, "c.sh": 5},
+                reach=Reach(("a.py", "c.sh"), (), ("c.sh",), {"a.py": 3, "c.sh": 5}),
             ),
             "nothing_broke",
-            "2 tests pass; changed files that tests reach, by imports and names: 1 of 1 "
-            "(lines: 3 of 3); no test is known to reach c.sh",
+            "2 tests pass; changed files that tests reach, by imports and names: 1 of 1, "
+            "with 3 of 3 changed lines; no test is known to reach c.sh",
         ),
         (
             GREEN,
-            replace(after(GREEN), code=("b.js",), unreached=("b.js",)),
+            replace(after(GREEN), reach=Reach(("b.js",), ("b.js",))),
             "not_tested",
             "no test that ran reaches b.js",
         ),

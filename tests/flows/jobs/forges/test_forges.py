@@ -115,6 +115,10 @@ async def test_what_is_open_already_is_found(forge: Forge) -> None:
     [
         (lambda forge, patch: patch.setenv(forge.variable, "wrong"), "does not allow|not let"),
         (lambda forge, patch: setattr(forge, "may_write", False), "may not write to"),
+        (
+            lambda forge, patch: setattr(forge, "may_open", False),
+            "may not write to|not allow a pull",
+        ),
         (lambda forge, patch: patch.delenv(forge.variable), f"needs a token: set {TOKEN}"),
     ],
 )

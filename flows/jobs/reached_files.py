@@ -1,7 +1,7 @@
 """Which changed files of code the tests of a run reach, by imports and names."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from agent.index import Indexed, covering, query
 from agent.project import Suite
@@ -16,17 +16,23 @@ from flows.jobs.changes import read_changes
 class Reach:
     """The changed files of code in a language that the index reads."""
 
-    code: tuple[str, ...]
-    unreached: tuple[str, ...]
+    code: tuple[str, ...] = ()
+    unreached: tuple[str, ...] = ()
     """Those that no test of the run reaches."""
-    unknown: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
     """Those of which this is not known, as the run names no test files."""
+    lines: dict[str, int] = field(default_factory=dict)
+    """The number of added and removed lines of each. They count with their whole file."""
 
 
-async def find(
-    workspace: Workspace, changes: Sequence[Change], tests: TestRun, others: Sequence[Suite]
+async def find_reach(
+    workspace: Workspace,
+    changes: Sequence[Change],
+    tests: TestRun,
+    others: Sequence[Suite],
+    patch: str,
 ) -> Reach:
-    """Return what a run reaches of the changes in a workspace. `others` are further projects."""
+    """Return what a run reaches of a patch in a workspace. `others` are further projects."""
     paths = [change.path for change in changes if change.status != "deleted"]
     ran = {name.partition("::")[0] for name in (*tests.passed, *tests.failed, *tests.errors)}
 
@@ -42,10 +48,6 @@ async def find(
         unreached = [path for path in missed if path not in unknown]
         return Reach(tuple(code), tuple(unreached), tuple(unknown))
 
-    return await query(workspace, look)
-
-
-def count_lines(patch: str, paths: Iterable[str]) -> dict[str, int]:
-    """Return the number of added and removed lines of each of these files."""
+    found = await query(workspace, look)
     counts = {path: added + removed for path, added, removed in read_changes(patch)}
-    return {path: counts.get(path, 0) for path in paths}
+    return replace(found, lines={path: counts.get(path, 0) for path in found.code})
