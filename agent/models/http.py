@@ -195,6 +195,8 @@ def load() -> ModuleType:
     litellm.response_cost_calculator = lambda **_: None  # type: ignore[assignment]
     # It puts its own usage into streamed responses of OpenAI. A chat would show the warning.
     warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
+    # It starts a request in a thread. One that is stopped there would print a warning.
+    warnings.filterwarnings("ignore", "coroutine 'BaseLLMHTTPHandler", RuntimeWarning)
     if "LITELLM_LOG" not in os.environ:
         logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     return litellm
