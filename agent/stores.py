@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from upath import UPath
 
 
-def replace_file(path: Path, data: bytes, *, durable: bool) -> None:
+def replace_file(path: Path, data: bytes) -> None:
     """Create or replace a file on a disk, whole or not at all. Its folder must exist.
 
-    With `durable`, the bytes are on the disk before the file has its name.
+    The bytes are on the disk before the file has its name.
 
     Raises:
         OSError: the disk rejects the write. No partial file remains.
@@ -28,9 +28,8 @@ def replace_file(path: Path, data: bytes, *, durable: bool) -> None:
     try:
         with temporary.open("xb") as file:
             file.write(data)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """Errors of `reports`.
 
 ReportError    the report cannot be built as requested; one line that says what to do
+  UnreadableError  a file of the lake is damaged, or its disk fails
 """
 
 
@@ -10,3 +11,7 @@ class ReportError(Exception):
     def _render_traceback_(self) -> list[str]:
         """Return the lines that a notebook shows instead of a traceback."""
         return [str(self)]
+
+
+class UnreadableError(ReportError):
+    """A file of the lake is damaged, or its disk fails."""

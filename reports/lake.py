@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from reports.columns import DUCKDB_TYPES, PARTITION, SHARED_TABLES, TABLES
 from reports.compacted import FOLDER, PER_CELL, open_compacted
-from reports.errors import ReportError
+from reports.errors import ReportError, UnreadableError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -303,7 +303,7 @@ def damage(path: Path | UPath, error: Exception) -> str:
 def naming_damage(lake: Path | UPath, experiments: Names) -> Iterator[None]:
     """Name the damaged file if DuckDB cannot read the lake during the block.
 
-    Raise ReportError for it.
+    Raise UnreadableError for it.
     """
     import duckdb
     import pyarrow as pa
@@ -316,8 +316,12 @@ def naming_damage(lake: Path | UPath, experiments: Names) -> Iterator[None]:
             for path in (*matching(source.folder, source.files), *source.list_compacted()):
                 try:
                     pq.ParquetFile(pa.BufferReader(path.read_bytes())).read()
-                except (pa.ArrowException, OSError) as error:
-                    raise ReportError(damage(path, error)) from error
+                except pa.ArrowException as error:
+                    raise UnreadableError(damage(path, error)) from error
+                except OSError as error:
+                    raise UnreadableError(
+                        f"{path} cannot be read: {error.strerror}; repair the disk and run again"
+                    ) from error
         if "No files found" in str(missing):
             raise ReportError("files were compacted in the meantime: run again") from missing
         raise

@@ -47,7 +47,7 @@ class Blobs:
                 put_object(path, data)  # writing again costs less than checking for it
             elif not path.is_file():
                 path.parent.mkdir(parents=True, exist_ok=True)
-                replace_file(path, data, durable=True)
+                replace_file(path, data)
                 # A power loss must not remove the name of the file or of a new folder.
                 for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
                     descriptor = os.open(folder, os.O_RDONLY)

@@ -13,14 +13,16 @@ from eval.errors import DatasetError, ImageError, PredictionsError
 from flows.display import terminal
 from flows.display.errors import GateFailed, IncompleteRun, UsageError
 from flows.operation import surroundings
-from reports.errors import ReportError
+from reports.errors import ReportError, UnreadableError
 
 EXIT_GATE, EXIT_USAGE, EXIT_INFRASTRUCTURE = 1, 2, 3
 
 _OPERATOR = (
     UsageError, DatasetError, PredictionsError, InvalidSpec, ReportError, MessageRefused
 )  # fmt: skip
-_INFRASTRUCTURE = (IncompleteRun, Interrupted, ImageError, InfrastructureError, LeaseHeld)
+_INFRASTRUCTURE = (
+    IncompleteRun, Interrupted, ImageError, InfrastructureError, LeaseHeld, UnreadableError
+)  # fmt: skip
 
 
 class OneLineErrors(TyperGroup):
@@ -38,10 +40,10 @@ class OneLineErrors(TyperGroup):
             return super().invoke(ctx)
         except GateFailed as error:
             raise _exit(error, EXIT_GATE) from error
-        except _OPERATOR as error:
-            raise _exit(error, EXIT_USAGE) from error
         except _INFRASTRUCTURE as error:
             raise _exit(error, EXIT_INFRASTRUCTURE) from error
+        except _OPERATOR as error:
+            raise _exit(error, EXIT_USAGE) from error
         except KeyboardInterrupt as error:
             stopped = Interrupted("stopped; run the same command again to continue")
             raise _exit(stopped, EXIT_INFRASTRUCTURE) from error

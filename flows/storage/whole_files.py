@@ -22,7 +22,7 @@ def put(path: "Path | UPath", content: bytes) -> None:
     """Write a file and its folder. Raise one of `refusals()`."""
     if isinstance(path, Path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, content, durable=False)
+        replace_file(path, content)
     else:
         put_object(path, content)
 
