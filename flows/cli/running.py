@@ -19,6 +19,7 @@ from flows.experiments import forking, plan, selective
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.experiments.forking import Fork
+from flows.experiments.unfinished import find_or_start
 from flows.server.api import prefect_api, settle, wait_until_ready
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
@@ -54,9 +55,11 @@ def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> 
 
 
 def debug(declared: Experiment, instance: str, arm: str, lake: str | None, *, full: bool) -> None:
-    """Solve one cell under a new experiment name, so that no earlier result is reused."""
-    declared = declared.afresh()
-    asyncio.run(plan.check(declared, lake))
+    """Solve one cell under a new experiment name, so that no earlier result is reused.
+
+    An attempt like it that has not finished is continued.
+    """
+    declared = find_or_start(declared, arm, lake).experiment
     with prefect_api():
         from flows.cells.attempts import on_step
         from flows.solve import solve
@@ -164,7 +167,7 @@ def fork_with_change(
         fork = selective.fork(request)
         _solve(fork, lake)
     journal = open_journal(request.lake)
-    show(selective.summarise_fork(journal, request.parent, fork.attempt_id))
+    show(selective.summarise_fork(journal, request.parent, fork.attempt.attempt_id))
 
 
 def _solve(fork: Fork, lake: str | None) -> None:
@@ -172,6 +175,7 @@ def _solve(fork: Fork, lake: str | None) -> None:
     from flows.solve import solve
 
     on_step.set(partial(show_step, full=False))
-    outcome = run_flow(lambda: solve(fork.experiment, fork.instance_id, fork.arm, lake=lake))
-    show(f"\n{fork.arm} on {fork.instance_id}: {outcome}")
-    console.print_debug_hints(fork.experiment.name, fork.arm, Lake.existing(lake))
+    arm, instance_id = fork.attempt.arm, fork.attempt.instance_id
+    outcome = run_flow(lambda: solve(fork.experiment, instance_id, arm, lake=lake))
+    show(f"\n{arm} on {instance_id}: {outcome}")
+    console.print_debug_hints(fork.experiment.name, arm, Lake.existing(lake))

@@ -86,7 +86,7 @@ def run(
         declared = declarations.override(declaration.load(experiment), **options)
     if fresh:
         declared = declared.afresh()
-        warn(f"results are filed under {declared.name}")
+        warn(f"results are filed under {declared.name}; --name {declared.name} continues the run")
     if experiment is None:
         warn(declarations.format_file({**content, "name": declared.name}))
     running.benchmark(declared, lake, grade=grade)

@@ -1,6 +1,5 @@
 """Fork an attempt at any step: the paid prefix is kept, the rest is done again."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +9,8 @@ from pydantic import BaseModel, ValidationError
 from agent.journal import Attempt, Journal, RecordedStep
 from eval.selection import Selection
 from flows.display.errors import UsageError
-from flows.experiments import records
 from flows.experiments.declaration import Experiment, from_record, in_one_line, parse
-from flows.experiments.keys import attempt_id_of
-from flows.experiments.plan import prepare
+from flows.experiments.unfinished import find_or_start
 from flows.storage.job_names import resolve_attempt
 from flows.storage.journals import existing_journal, open_journal
 from flows.storage.lake import Lake
@@ -44,10 +41,8 @@ class Fork:
     """An attempt that contains the prefix of another one and can be resumed."""
 
     experiment: Experiment
-    arm: str
-    instance_id: str
+    attempt: Attempt
     kept_steps: int
-    attempt_id: str
 
 
 def check(
@@ -134,27 +129,25 @@ def find_attempt(prefix: str, lake_path: str | None) -> tuple[Lake, Journal, Att
 
 
 def fork(request: ForkRequest) -> Fork:
-    """Copy the steps that a fork keeps to a new attempt, which is credited for their calls.
+    """Copy the steps that a fork keeps to its attempt, which is credited for their calls.
+
+    The same fork that has not finished is continued.
 
     Raises:
         DatasetError, UsageError: the instance cannot be prepared.
     """
-    parent, child = request.parent, request.child
-    attempt = child_attempt(request.lake, parent, child)
-    journal = open_journal(request.lake)
-    kept_steps = journal.fork(parent.attempt_id, attempt, request.scope, request.seq)
-    return Fork(child, parent.arm, parent.instance_id, kept_steps, attempt.attempt_id)
-
-
-def child_attempt(lake: Lake, parent: Attempt, child: Experiment) -> Attempt:
-    """Return the attempt of a fork's experiment, which the journal does not have yet.
-
-    Raises:
-        DatasetError, UsageError: the instance cannot be prepared.
-    """
-    plan = asyncio.run(prepare(child, str(lake.root)))
-    cell = plan.cell(parent.arm, parent.instance_id, 0)
-    return records.get_journal_attempt(cell, attempt_id_of(cell))
+    parent, lake = request.parent, request.lake
+    own = find_or_start(
+        request.child,
+        parent.arm,
+        str(lake.root),
+        parent_id=parent.attempt_id,
+        fork_scope=request.scope,
+        fork_seq=request.seq,
+    )
+    journal = open_journal(lake)
+    kept_steps = journal.fork(parent.attempt_id, own.attempt, request.scope, request.seq)
+    return Fork(own.experiment, own.attempt, kept_steps)
 
 
 def load_declaration(lake: Lake, parent: Attempt) -> Experiment:
@@ -194,7 +187,7 @@ def make_child(
     model: object | None,
     options: Mapping[str, object] | None,
 ) -> Experiment:
-    """Return the parent's experiment with one arm and one instance, under a new name."""
+    """Return the parent's experiment with one arm and one instance."""
     content = original.model_dump(mode="json")
     [arm] = [declared for declared in content["arms"] if declared["name"] == parent.arm]
     arm["from"] = None
@@ -208,4 +201,4 @@ def make_child(
         "primary": None,
         "family": [],
     }
-    return parse({**content, **changes}, "fork").afresh()
+    return parse({**content, **changes}, "fork")

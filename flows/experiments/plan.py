@@ -222,10 +222,17 @@ async def check(
 
 def _read_unsolved(needs: Needs, chosen: list[Instance]) -> list[Cell]:
     """Return the cells that are not solved. Those of an earlier run need nothing."""
-    experiment, lake = needs.experiment, needs.lake
-    cells = plan(experiment, chosen, _get_place(experiment, needs.environment))
+    lake = needs.lake
+    return find_unsolved(read_cells(needs.experiment, chosen, needs.environment, lake), lake)
+
+
+def read_cells(
+    experiment: Experiment, chosen: list[Instance], environment: Environment, lake: Lake
+) -> list[Cell]:
+    """Return the cells of an experiment. One with an attempt in the lake resumes it."""
+    cells = plan(experiment, chosen, _get_place(experiment, environment))
     earlier = EarlierAttempts.read(lake, experiment.name)
-    return find_unsolved([earlier.resume(cell) for cell in cells], lake)
+    return [earlier.resume(cell) for cell in cells]
 
 
 def _refuse_missing(needs: Needs, cells: list[Cell]) -> None:

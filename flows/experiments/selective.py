@@ -29,7 +29,6 @@ from flows.experiments.declaration import Experiment
 from flows.experiments.earlier import EarlierAttempts
 from flows.experiments.forking import (
     Fork,
-    child_attempt,
     forecast,
     get_declared_options,
     load_declaration,
@@ -39,6 +38,7 @@ from flows.experiments.forking import (
 )
 from flows.experiments.keys import attempt_id_of, in_key, model_in_key, model_origins
 from flows.experiments.plan import load
+from flows.experiments.unfinished import find_or_start
 from flows.storage.images import cache_folder
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
@@ -248,14 +248,18 @@ def _is_elsewhere(lake: Lake, parent: Attempt, original: Experiment) -> bool:
 def fork(request: Selective) -> Fork:
     """Make an attempt that reuses the steps of its parent while it is solved.
 
+    The same fork that has not finished is continued.
+
     Raises:
         DatasetError, UsageError: the instance cannot be prepared.
     """
-    parent, child = request.parent, request.child
-    attempt = child_attempt(request.lake, parent, child)
-    forked = replace(attempt, parent_id=parent.attempt_id, reuse=request.rules.to_text())
-    open_journal(request.lake).start(forked)
-    return Fork(child, parent.arm, parent.instance_id, 0, attempt.attempt_id)
+    parent, lake = request.parent, request.lake
+    reuse = request.rules.to_text()
+    own = find_or_start(
+        request.child, parent.arm, str(lake.root), parent_id=parent.attempt_id, reuse=reuse
+    )
+    open_journal(lake).start(own.attempt)
+    return Fork(own.experiment, own.attempt, 0)
 
 
 def summarise_fork(journal: Journal, parent: Attempt, child_id: str) -> str:

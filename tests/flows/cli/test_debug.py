@@ -51,6 +51,8 @@ def test_an_arm_of_a_file_is_debugged_with_its_options_and_budgets(
     assert done.exit_code == 3, done.output
     assert "the budget of attempt" in done.stderr
     assert "has no calls left of 2" in done.stderr
+    again = CliRunner().invoke(app, command)
+    assert again.exit_code == 3, "the attempt is continued, and its budget has not changed"
     lake = Lake.existing(lake_path)
     [name] = lake.experiments()
     assert name.startswith("debug-")

@@ -29,7 +29,7 @@ async def test_a_fork_pays_only_for_new_steps(attempt_id: str, lake_path: str) -
     request = forking.check(attempt_id[:10], "4", lake_path)
     made = await asyncio.to_thread(forking.fork, request)
     assert made.kept_steps == 4
-    outcome = await solve(made.experiment, made.instance_id, made.arm, lake=lake_path)
+    outcome = await solve(made.experiment, made.attempt.instance_id, "able", lake=lake_path)
     assert outcome == "resolved"
     [child] = lake.units("attempts", "*", made.experiment.name)
     journal = open_journal(lake)
@@ -39,6 +39,18 @@ async def test_a_fork_pays_only_for_new_steps(attempt_id: str, lake_path: str) -
     assert forked.billed_usd < whole.billed_usd
     [old], [new] = (lake.find("predictions", unit) for unit in (attempt_id, child))
     assert new["model_patch"] == old["model_patch"]
+
+
+async def test_a_fork_that_did_not_finish_is_continued(attempt_id: str, lake_path: str) -> None:
+    """The same fork again is the same attempt until it has a verdict, and then another one."""
+    request = forking.check(attempt_id, "4", lake_path)
+    first = await asyncio.to_thread(forking.fork, request)
+    other = await asyncio.to_thread(forking.fork, forking.check(attempt_id, "6", lake_path))
+    again = await asyncio.to_thread(forking.fork, request)
+    assert again == first != other
+    await solve(first.experiment, first.attempt.instance_id, "able", lake=lake_path)
+    finished = await asyncio.to_thread(forking.fork, request)
+    assert finished.attempt.attempt_id != first.attempt.attempt_id
 
 
 async def test_an_unknown_attempt_or_step_cannot_be_forked(attempt_id: str, lake_path: str) -> None:

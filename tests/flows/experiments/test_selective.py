@@ -31,9 +31,10 @@ async def forked(attempt_id: str, lake_path: str, changes: Changes) -> tuple[str
     """Return the id of a fork that was run, and what it reused and bought."""
     request = selective.check(attempt_id[:12], lake_path, changes)
     made = await asyncio.to_thread(selective.fork, request)
-    await solve(made.experiment, made.instance_id, made.arm, lake=lake_path)
+    await solve(made.experiment, made.attempt.instance_id, made.attempt.arm, lake=lake_path)
     journal = open_journal(request.lake)
-    return made.attempt_id, selective.summarise_fork(journal, request.parent, made.attempt_id)
+    child = made.attempt.attempt_id
+    return child, selective.summarise_fork(journal, request.parent, child)
 
 
 @pytest.mark.full
