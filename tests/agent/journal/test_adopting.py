@@ -42,14 +42,6 @@ def test_adopting_twice_and_editing(journal: Journal, child: Lease) -> None:
     assert (step.result, step.cost_usd) == (b"edited", 0.125)
 
 
-def test_an_adopted_step_replaces_an_intent(journal: Journal, child: Lease) -> None:
-    """An intent of a run that died makes room for the step that answers it now."""
-    intend(journal, child, 0)
-    again = journal.acquire("a2", "second", 300)
-    journal.append(again, AdoptedStep("a1", "", 0, INPUTS))
-    assert [step.result for step in journal.steps("a2")] == [b"reply"]
-
-
 def test_absent_steps_and_lost_leases_are_refused(journal: Journal, child: Lease) -> None:
     """A step that was pruned meanwhile, and a worker that lost its lease, are errors."""
     with pytest.raises(JournalError, match="no step 7 any more"):

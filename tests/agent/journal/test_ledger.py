@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from agent.errors import BudgetExhausted, BudgetReserved, JournalError
-from agent.journal import Attempt, Journal, Lease, Limit, Reservation
+from agent.journal import Journal, Lease, Limit, Reservation
 from tests.agent.journal.workers import (
     EXPERIMENT,
     Meter,
@@ -84,14 +84,6 @@ def test_ten_dimes_make_a_dollar(journal: Journal, lease: Lease) -> None:
         intend(journal, lease, 10, usd=0.000001, limits=budget(1.0))
 
 
-def test_a_larger_budget_continues_from_what_was_spent(journal: Journal, lease: Lease) -> None:
-    """After a raised limit, earlier spending still counts."""
-    intend(journal, lease, 0, usd=0.4)
-    with pytest.raises(BudgetExhausted):
-        intend(journal, lease, 1, usd=0.4, limits=budget(0.5))
-    intend(journal, lease, 1, usd=0.4, limits=budget(0.8))
-
-
 def test_a_limit_has_to_be_the_attempts_own(journal: Journal, lease: Lease) -> None:
     """A limit that does not apply to the attempt is refused, because it would never take effect."""
     with pytest.raises(JournalError, match="a1 does not count in arm exp/gold"):
@@ -104,19 +96,6 @@ def test_only_amounts_of_money_are_reserved(journal: Journal, lease: Lease, usd:
     """A reservation that cannot be compared with a limit is refused."""
     with pytest.raises(ValueError, match="not an amount of money"):
         journal.intend(lease, "", 0, "model", "d", b"", Reservation(usd, ()))
-
-
-def test_lost_calls_keep_counting(journal: Journal, started: Attempt) -> None:
-    """A call in flight still counts against every limit once another worker has the attempt."""
-    old = journal.acquire("a1", "first", 0.0)
-    intend(journal, old, 0, usd=0.40, limits=budget(0.50))
-    new = journal.acquire("a1", "second", 300)
-    assert journal.spent(budget()[0]) == (0.40, 1)
-    with pytest.raises(BudgetExhausted):
-        intend(journal, new, 0, usd=0.20, limits=budget(0.50))
-    intend(journal, new, 0, usd=0.10, limits=budget(0.50))
-    account = journal.account("a1")
-    assert (account.billed_usd, account.credited_usd, account.calls_billed) == (0.50, 0.0, 2)
 
 
 def test_reservations_of_active_workers_can_be_waited_for(journal: Journal, lease: Lease) -> None:
@@ -163,40 +142,6 @@ def record_call(journal: Journal, lease: Lease, seq: int, *, cost: float) -> Non
     """Make a call and record its cost."""
     intend(journal, lease, seq, usd=cost)
     record(journal, lease, seq, cost=cost)
-
-
-def test_a_lost_call_stays_billed_at_its_reservation(journal: Journal, started: Attempt) -> None:
-    """However cheap the answered calls were: a program that crashes on purpose spends no more than
-    its budget."""
-    lease = journal.acquire("a1", "first", 300)
-    for seq in range(11):
-        record_call(journal, lease, seq, cost=0.005)
-    for worker in ("second", "third"):
-        for number in range(4):
-            intend(journal, lease, 100 + number, scope=worker, usd=0.11)
-        journal.expire("a1", lease.worker)
-        lease = journal.acquire("a1", worker, 300)
-    billed_usd, calls = journal.spent(budget()[0])
-    assert billed_usd == pytest.approx(11 * 0.005 + 8 * 0.11)
-    assert calls == 11 + 8
-    assert journal.account("a1").billed_usd == pytest.approx(billed_usd)
-
-
-def test_a_request_that_is_sent_again_is_reserved_again(journal: Journal, lease: Lease) -> None:
-    """What was lost stays billed when the answer is settled, or when the last request was free."""
-    half = Reservation(0.20, budget(0.50))
-    for seq in (0, 1):
-        intend(journal, lease, seq, usd=0.20, limits=budget(0.90))
-        journal.resend(lease, "", seq, Reservation(0.20, budget(0.90)))
-    record(journal, lease, 0, cost=0.01)
-    journal.cancel(lease, "", 1)
-    assert journal.spent(budget()[0]) == (pytest.approx(0.41), 3)
-    with pytest.raises(BudgetExhausted):
-        intend(journal, lease, 2, usd=0.20, limits=half.limits)
-    intend(journal, lease, 2, usd=0.05, limits=half.limits)
-    with pytest.raises(BudgetExhausted):
-        journal.resend(lease, "", 2, half)
-    assert journal.spent(budget()[0]) == (pytest.approx(0.46), 4)
 
 
 def test_sixteen_threads_share_half_a_dollar(journal: Journal) -> None:

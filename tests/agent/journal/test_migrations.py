@@ -24,14 +24,6 @@ def version(url: str) -> int:
     return found
 
 
-def test_opening_again_changes_nothing(url: str, journal: Journal) -> None:
-    """Opening an existing journal does not change it."""
-    journal.start(attempt("a1"))
-    again = Journal.open(url)
-    assert again.attempt("a1") == attempt("a1")
-    again.close()
-
-
 def test_a_journal_has_an_id_of_its_own_that_stays(url: str, journal: Journal) -> None:
     """A journal keeps its id, and looking the id up does not create a journal."""
     again = Journal.open(url, expected_id=journal.id)

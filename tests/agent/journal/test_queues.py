@@ -31,14 +31,6 @@ def names(queue: Queue, holder: str, start: int = 0) -> list[str]:
     return taken
 
 
-def test_each_piece_is_taken_once_from_an_offset_on(queue: Queue) -> None:
-    """A worker continues at the beginning, and takes nothing that another holds."""
-    assert queue.take("one") == Taken("w0")
-    assert names(queue, "other", 3) == ["w3", "w4", "w5", "w1", "w2"]
-    assert queue.take("one") is None
-    assert queue.count_unended() == 6
-
-
 def test_work_is_added_once(journal: Journal, queue: Queue) -> None:
     """Adding it again keeps its state, and another run has its own queue."""
     queue.take("one")

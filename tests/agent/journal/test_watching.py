@@ -1,6 +1,6 @@
 """A viewer reads what is new, in the order in which steps began."""
 
-from agent.journal import Attempt, FreeStep, Journal, Lease
+from agent.journal import Journal, Lease
 from tests.agent.journal.workers import EXPERIMENT, attempt, intend, record
 
 
@@ -33,13 +33,3 @@ def test_a_step_is_new_once_it_has_a_result(journal: Journal, lease: Lease) -> N
     record(journal, lease, 0, scope="left")
     assert places(journal, {("right", 0)}) == [("left", 0)]
     assert places(journal, set()) == [("left", 0), ("right", 0)]
-
-
-def test_many_steps_are_read_in_their_order(journal: Journal, started: Attempt) -> None:
-    """More than one query takes are whole, with their bodies."""
-    lease = journal.acquire(started.attempt_id, "first", 300)
-    for seq in range(450):
-        content = str(seq).encode()
-        journal.append(lease, FreeStep("", seq, "command", "d" * 64, b"{}", content, 0, None))
-    found = journal.watching.new_steps("a1", {("", 7)})
-    assert [step.result for step in found] == [str(n).encode() for n in range(450) if n != 7]
