@@ -30,3 +30,7 @@ async def until(condition: Callable[[], T], *, seconds: float = 60, every_s: flo
         assert time.monotonic() < deadline, f"the condition was not met within {seconds} s"
         await asyncio.sleep(every_s)
     return found
+
+
+async def no_sleep(seconds: float) -> None:
+    """Stand for a pause of a retry, without waiting."""

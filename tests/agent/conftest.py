@@ -1,4 +1,4 @@
-"""Fixtures: an empty journal on SQLite and on a real PostgreSQL."""
+"""Fixtures: throw-away keys, and an empty journal on SQLite and on a real PostgreSQL."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +7,15 @@ import pytest
 
 from agent.journal import Journal
 from tests.servers.postgres import PostgresServer
+
+KEY = "throw-away"
+"""The key of each provider."""
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for provider in ("OPENAI", "ANTHROPIC", "DEEPSEEK", "GEMINI"):
+        monkeypatch.setenv(f"{provider}_API_KEY", KEY)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -25,6 +25,7 @@ from tests.agent.arms.conftest import make_repository
 from tests.agent.workspaces_on_host import HostWorkspaces
 from tests.servers.postgres import PostgresServer
 from tests.servers.providers import Listener, answer_in
+from tests.waiting import no_sleep
 
 pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -147,10 +148,6 @@ def journal(request: Any, tmp_path: Path) -> Iterator[Journal]:
     yield Journal.open(server.create_database())
 
 
-async def _no_sleep(seconds: float) -> None:
-    return None
-
-
 async def _call(
     journal: Journal, attempt: str, model: LiteLLMModel, foreign: Foreign | None, folder: Path
 ) -> ModelReply:
@@ -184,7 +181,7 @@ def test_a_paid_answer_is_not_lost_to_its_figures(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "throw-away")
     base = provider.address if dialect == "messages" else f"{provider.address}/v1"
     spec = LiteLLMSpec.model_validate({**MODELS[dialect], "api_base": base})
-    model = LiteLLMModel(spec, Sending(sleep=_no_sleep))
+    model = LiteLLMModel(spec, Sending(sleep=no_sleep))
     numbers = itertools.count()
 
     with asyncio.Runner() as runner:

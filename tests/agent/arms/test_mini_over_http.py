@@ -1,14 +1,7 @@
 """The mini arm with a real model client over real HTTP, under every kind of fault."""
 
-import pytest
-
 from tests.agent.arms.conftest import SUBMISSION, Solver
 from tests.servers import openai_server as api
-
-
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
 
 
 def spec(server: api.OpenAIServer) -> dict[str, object]:

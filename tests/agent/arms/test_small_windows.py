@@ -86,13 +86,12 @@ class Small:
 )
 @pytest.mark.parametrize("arm", list(OPTIONS))
 async def test_an_arm_makes_many_calls_in_a_small_window(
-    arm: ArmKind, window: int, is_known: bool, monkeypatch: pytest.MonkeyPatch
+    arm: ArmKind, window: int, is_known: bool
 ) -> None:
     """Old results are shortened and old replies left out, so that its tools stay to the end.
 
     An unknown window is known after the first refusal.
     """
-    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
     script = Small(window, is_known=is_known)
     with api.OpenAIServer(script) as server:
         spec = {"provider": "litellm", "name": "openai/local", "api_base": server.url}

@@ -59,10 +59,9 @@ def test_an_empty_limit_is_rejected() -> None:
 
 @pytest.mark.slow
 async def test_every_request_of_a_model_is_admitted_retries_too(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
+    journal: Journal,
 ) -> None:
     """Every request and retry is admitted by provider and model name with its estimated tokens."""
-    monkeypatch.setenv("OPENAI_API_KEY", "dummy")
     admitted: list[Any] = []
 
     async def admit(names: Any, tokens: int) -> None:

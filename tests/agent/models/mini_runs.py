@@ -22,7 +22,6 @@ def run(
     """Run the package's agent over HTTP on scripted replies. Return the path of its trajectory."""
     monkeypatch.setenv("MSWEA_SILENT_STARTUP", "1")
     monkeypatch.setenv("MSWEA_COST_TRACKING", "ignore_errors")
-    monkeypatch.setenv("OPENAI_API_KEY", "dummy")
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     from minisweagent.agents.default import DefaultAgent
     from minisweagent.environments.local import LocalEnvironment

@@ -13,8 +13,9 @@ from agent.models.litellm_api import LiteLLMModel
 from agent.models.pacing import Sending
 from agent.models.protocol import ModelReply, ModelRequest
 from agent.models.spec import LiteLLMSpec
+from tests.agent.conftest import KEY
 from tests.servers import openai_server as api
-from tests.waiting import STARVED_S, until
+from tests.waiting import STARVED_S, no_sleep, until
 
 BASH = {
     "type": "function",
@@ -23,19 +24,10 @@ BASH = {
 REQUEST = ModelRequest([{"role": "user", "content": "List the files."}], [BASH])
 
 
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "dummy")
-
-
-async def _no_sleep(seconds: float) -> None:
-    return None
-
-
 async def ask(server: Any, **fields: Any) -> ModelReply:
     """Make one call, without pauses between retries."""
     spec = LiteLLMSpec(**{"name": "openai/test-model", "api_base": server.url, **fields})
-    return await LiteLLMModel(spec, Sending(sleep=_no_sleep)).complete(REQUEST)
+    return await LiteLLMModel(spec, Sending(sleep=no_sleep)).complete(REQUEST)
 
 
 @pytest.fixture
@@ -52,7 +44,7 @@ async def test_a_call_carries_messages_tools_and_parameters(answer: Any) -> None
     assert sent["tools"] == [BASH]
     assert (sent["temperature"], sent["seed"]) == (0.5, 3)
     assert 99 in (sent.get("max_tokens"), sent.get("max_completion_tokens"))
-    assert answer.request_headers[0]["authorization"] == "Bearer dummy"
+    assert answer.request_headers[0]["authorization"] == f"Bearer {KEY}"
 
 
 async def test_the_reply_is_what_must_be_sent_back(answer: Any) -> None:
@@ -147,7 +139,7 @@ async def test_an_unreachable_server_is_a_retryable_failure() -> None:
         url = server.url
     spec = LiteLLMSpec(name="openai/test-model", api_base=url, max_retries=1)
     with pytest.raises(ModelError, match="connection") as caught:
-        await LiteLLMModel(spec, Sending(sleep=_no_sleep)).complete(REQUEST)
+        await LiteLLMModel(spec, Sending(sleep=no_sleep)).complete(REQUEST)
     assert caught.value.retryable
 
 
@@ -165,7 +157,7 @@ async def test_a_name_without_provider_is_refused_without_a_request() -> None:
     """LiteLLM's own message about the model's name reaches the operator."""
     spec = LiteLLMSpec(name="nonsense")
     with pytest.raises(ModelError, match="LLM Provider NOT provided") as caught:
-        await LiteLLMModel(spec, Sending(sleep=_no_sleep)).complete(REQUEST)
+        await LiteLLMModel(spec, Sending(sleep=no_sleep)).complete(REQUEST)
     assert not caught.value.retryable
 
 

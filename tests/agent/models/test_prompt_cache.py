@@ -25,12 +25,6 @@ MESSAGES: list[Message] = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "dummy")
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "dummy")
-
-
 @pytest.fixture
 def anthropic() -> Iterator[api.OpenAIServer]:
     usage = {

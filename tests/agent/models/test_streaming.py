@@ -14,24 +14,16 @@ from agent.models.spec import LiteLLMSpec
 from tests.servers import openai_server as api
 from tests.servers.responses_stream import as_events
 from tests.servers.strict import Called, Responses, Said
+from tests.waiting import no_sleep
 
 REQUEST = ModelRequest([{"role": "user", "content": "What is here?"}])
-
-
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "dummy")
-
-
-async def _no_sleep(seconds: float) -> None:
-    return None
 
 
 async def ask(tell: Tell | None, *replies: api.Reply) -> tuple[ModelReply, list[dict[str, Any]]]:
     """Make one call. Return its reply, without its latency, and the requests."""
     with api.OpenAIServer(list(replies)) as server:
         spec = LiteLLMSpec(name="openai/gpt-4o", api_base=server.url)
-        reply = await LiteLLMModel(spec, Sending(sleep=_no_sleep, tell=tell)).complete(REQUEST)
+        reply = await LiteLLMModel(spec, Sending(sleep=no_sleep, tell=tell)).complete(REQUEST)
         return replace(reply, latency_s=0.0), server.requests
 
 
@@ -86,7 +78,7 @@ async def ask_responses(
     """Make one call of the Responses API. Return its reply, without its latency, and requests."""
     with api.OpenAIServer(strict) as server:
         spec = LiteLLMSpec(name="openai/gpt-5", api="responses", api_base=server.url)
-        reply = await LiteLLMModel(spec, Sending(sleep=_no_sleep, tell=tell)).complete(request)
+        reply = await LiteLLMModel(spec, Sending(sleep=no_sleep, tell=tell)).complete(request)
         return replace(reply, latency_s=0.0), server.requests
 
 

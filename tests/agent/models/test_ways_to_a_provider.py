@@ -13,6 +13,7 @@ from agent.models.pacing import Sending
 from agent.models.protocol import Foreign, ModelReply, ModelRequest
 from agent.models.spec import LiteLLMSpec
 from tests.servers.providers import Listener, answer_in, dialect_at
+from tests.waiting import no_sleep
 
 HELLO = [{"role": "user", "content": "Hello."}]
 BODIES: dict[str, dict[str, Any]] = {
@@ -40,15 +41,11 @@ def provider() -> Iterator[Listener]:
     listener.close()
 
 
-async def _no_sleep(seconds: float) -> None:
-    return None
-
-
 async def ask(spec: dict[str, Any], address: str, asks: str) -> ModelReply:
     base = address if spec["name"].startswith("anthropic") else f"{address}/v1"
     model = LiteLLMModel(
         LiteLLMSpec.model_validate({**spec, "api_base": base, "max_retries": 1}),
-        Sending(sleep=_no_sleep),
+        Sending(sleep=no_sleep),
     )
     if asks == ARM:
         return await model.complete(ModelRequest(HELLO))
@@ -59,11 +56,9 @@ async def ask(spec: dict[str, Any], address: str, asks: str) -> ModelReply:
 @pytest.mark.parametrize("asks", ASKS)
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: str(spec["name"]))
 async def test_a_redirect_takes_no_key_to_another_host(
-    provider: Listener, monkeypatch: pytest.MonkeyPatch, spec: dict[str, Any], asks: str
+    provider: Listener, spec: dict[str, Any], asks: str
 ) -> None:
     """The redirect is an error in one line, and the other host is never asked."""
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "DEEPSEEK_API_KEY", "GEMINI_API_KEY"):
-        monkeypatch.setenv(name, "throw-away")
     elsewhere = Listener()
     provider.status, provider.headers = 307, {"Location": f"{elsewhere.address}/v1/messages"}
     with pytest.raises(ModelError) as caught:
@@ -105,10 +100,9 @@ async def test_a_keyless_server_of_messages_is_in_reach(
 
 @pytest.mark.parametrize("asks", [ARM, "chat"])
 async def test_a_cut_connection_is_not_sent_again_behind_the_policy(
-    provider: Listener, monkeypatch: pytest.MonkeyPatch, asks: str
+    provider: Listener, asks: str
 ) -> None:
     """The retry policy decides about each request that may be paid."""
-    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
     provider.drops = True
     with pytest.raises(ModelError):
         await ask(SPECS[0], provider.address, asks)
@@ -120,7 +114,6 @@ async def test_both_ways_use_the_proxy_of_the_environment(
     provider: Listener, monkeypatch: pytest.MonkeyPatch, asks: str
 ) -> None:
     """A request to another machine goes through the proxy, with its whole address."""
-    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
     monkeypatch.setenv("http_proxy", provider.address)
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)

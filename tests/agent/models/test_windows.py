@@ -18,11 +18,6 @@ SHORT = [{"role": "user", "content": "Hello."}]
 LONG = [{"role": "user", "content": "word " * 5_000}]
 
 
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
-
-
 async def ask(server: Any, messages: list[Any], *, program: bool = False, **fields: Any) -> Any:
     spec = {"name": "openai/local", "api_base": server.url, "max_retries": 0, **fields}
     model = LiteLLMModel(LiteLLMSpec.model_validate(spec))

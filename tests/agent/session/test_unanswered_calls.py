@@ -21,17 +21,9 @@ from agent.session.session import Session
 from tests.agent.arms.conftest import make_repository
 from tests.agent.workspaces_on_host import HostWorkspaces
 from tests.servers import openai_server as api
+from tests.waiting import no_sleep
 
 HELLO = [{"role": "user", "content": "Hello."}]
-
-
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
-
-
-async def _no_sleep(seconds: float) -> None:
-    return None
 
 
 async def bill(
@@ -39,7 +31,7 @@ async def bill(
 ) -> tuple[Account, float]:
     """Make one call that fails. Return the bill of its attempt, and the reservation of a call."""
     declared = {"name": "openai/gpt-4o", "api_base": address, "max_retries": 2, **spec}
-    model = LiteLLMModel(LiteLLMSpec.model_validate(declared), Sending(sleep=_no_sleep, tell=tell))
+    model = LiteLLMModel(LiteLLMSpec.model_validate(declared), Sending(sleep=no_sleep, tell=tell))
     foreign = Foreign("chat", {"messages": HELLO}, {}) if asks == "program" else None
     journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
     journal.start(Attempt("a", "experiment", "arm", "instance", 0, "{}"))

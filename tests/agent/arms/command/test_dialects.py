@@ -9,6 +9,7 @@ from agent.models.protocol import ModelReply
 from agent.session.steps import from_record
 from tests.agent.arms.command.programs import Program, commands, report, tiny
 from tests.agent.arms.command.talking import SERVERS
+from tests.agent.conftest import KEY
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.strict import Anthropic, Said
 
@@ -20,13 +21,6 @@ ALWAYS = {
     ("gemini", "gemini"),
     ("gemini", "chat"),
 }
-
-
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "key-of-this-machine")
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-this-machine")
-    monkeypatch.setenv("GEMINI_API_KEY", "key-of-this-machine")
 
 
 @pytest.mark.slow
@@ -64,7 +58,7 @@ async def test_a_program_of_any_dialect_solves_the_task(
     if model == "gemini":
         counted = {(r.usage.cache_read_tokens, r.usage.output_tokens) for r in replies}
         assert counted == {(40, 20)}
-        assert server.request_headers[-1]["x-goog-api-key"] == "key-of-this-machine"
+        assert server.request_headers[-1]["x-goog-api-key"] == KEY
     assert report(outcome)["claimed_usd"] == 0.25
     assert report(outcome)["requested_models"] == {"claude-haiku-9": 1, "tiny-1": 3}
 
@@ -90,4 +84,4 @@ async def test_a_native_call_passes_without_loss(tmp_path: Path) -> None:
     assert last["model"] == "claude-sonnet-4-5"
     assert last["messages"][1]["content"][0]["type"] == "thinking"
     assert server.request_headers[-1]["anthropic-beta"] == "interleaved-thinking-2025-05-14"
-    assert server.request_headers[-1]["x-api-key"] == "key-of-this-machine"
+    assert server.request_headers[-1]["x-api-key"] == KEY

@@ -110,10 +110,9 @@ def program(tmp_path: Path, recipe: Recipe, model: dict[str, Any] | Model, image
 
 
 async def test_a_program_works_without_network(
-    tmp_path: Path, agent_folder: Path, image: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, agent_folder: Path, image: str
 ) -> None:
     """It finds its model behind the socket, and its change is submitted."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-this-machine")
     with OpenAIServer(Anthropic(commands)) as server:
         made = program(tmp_path, recipe_of(agent_folder), model_at(server), image)
         outcome = await made.run(task=Task("t", "say hello", "HEAD", ""))
@@ -216,10 +215,8 @@ async def test_an_image_becomes_a_volume_once(
     run: str | None,
     docker_client: DockerClient,
     volumes: list[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its folder, or what a script installs in it, is the program in images without it."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "throw-away")
     install = Install(image=agent_image, run=run)
     recipe = tiny(
         "messages",

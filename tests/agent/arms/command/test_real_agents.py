@@ -23,13 +23,6 @@ from tests.servers.openai_server import OpenAIServer
 pytestmark = [pytest.mark.docker, pytest.mark.full, pytest.mark.slow]
 
 
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "throw-away")
-    monkeypatch.setenv("GEMINI_API_KEY", "throw-away")
-
-
 COMMANDS = [
     "ls",
     "echo 3 passed in 0.$(date +%N)s; date",

@@ -35,12 +35,6 @@ One command ends the shell and its forks: if a fork is lost first, the shell end
 MODEL = {"name": "anthropic/claude-sonnet-4-5", "max_retries": 0}
 
 
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "throw-away")
-
-
 def model(server: OpenAIServer) -> dict[str, Any]:
     return {**MODEL, "api_base": server.url.removesuffix("/v1")}
 

@@ -118,12 +118,6 @@ ONLY_OPENAI: dict[str, tuple[list[Said], str]] = {
 """Anthropic's API parses the arguments itself, so these cases do not arise there."""
 
 
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "throw-away")
-
-
 def speaking(dialect: str, says: Callable[[Asked], Said]) -> Dialect:
     kind, _ = DIALECTS[dialect]
     return kind(says, reasons=kind is not Anthropic)
