@@ -23,12 +23,9 @@ from typing import TextIO
 from agent import models
 from agent.conversation.person import Person
 from agent.journal import Attempt, InboxMessage, Journal
-from agent.journal.blobs import Blobs
-from agent.journal.holding import hold_lease
 from agent.models import Message, Model, ModelReply, ModelRequest, http
-from agent.session.log import JournalLog
-from agent.session.session import Session
 from tests.agent.arms.conftest import TASK
+from tests.agent.attempts import open_session
 from tests.bench import waiting
 from tests.bench.durability import Memory
 from tests.bench.timing import Bound
@@ -155,16 +152,9 @@ async def _side(database: str, folder: str, model: Model) -> AsyncIterator[Updat
         return
     journal = Journal.open(database)
     journal.start(ATTEMPT)
-    async with (
-        hold_lease(journal, ATTEMPT.attempt_id) as lease,
-        Session.start(
-            attempt_id=ATTEMPT.attempt_id,
-            models={"": model},
-            workspaces=Memory(),
-            log=JournalLog(journal, lease, Blobs(Path(folder)), ()),
-        ) as session,
-    ):
-        person, inbox = Person(session, is_chat=True), journal.inbox(ATTEMPT.attempt_id)
+    name = ATTEMPT.attempt_id
+    async with open_session(journal, Path(folder), model, name, workspaces=Memory()) as session:
+        person, inbox = Person(session, is_chat=True), journal.inbox(name)
 
         async def update(number: int, request: ModelRequest) -> ModelReply:
             text = str(request.messages[-1]["content"])

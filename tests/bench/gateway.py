@@ -24,11 +24,8 @@ from agent.gateway.app import SOCKET, app, make_token, serve, socket_folder
 from agent.gateway.calls import Calls
 from agent.gateway.switch import Switch
 from agent.journal import Attempt, Journal
-from agent.journal.blobs import Blobs
-from agent.journal.holding import hold_lease
-from agent.session.log import JournalLog
-from agent.session.session import Session
 from tests.agent.arms.conftest import TASK, make_repository
+from tests.agent.attempts import open_session
 from tests.agent.workspaces_on_host import HostWorkspaces
 from tests.bench.timing import Bound
 from tests.servers import openai_server
@@ -71,8 +68,8 @@ def run(folder: Path, *, pairs: int) -> list[Bound]:
 
 async def _beyond(folder: Path, server: str) -> list[float]:
     """Return the median and 95th percentile of the time that the gateway adds to a call, in ms."""
-    journal, blobs, model = _opened(folder, server)
-    async with _served(journal, blobs, model, "a") as one:
+    journal, model = _opened(folder, server)
+    async with _served(journal, folder, model, "a") as one:
         targets = [{"port": urlsplit(server).port, "key": "none"}, _of(one)]
         direct, through = await _ask(targets, CALLS, SIZE)
     added = sorted(1000 * (b - a) for a, b in zip(direct, through, strict=True))
@@ -81,10 +78,10 @@ async def _beyond(folder: Path, server: str) -> list[float]:
 
 async def _restarted(folder: Path, server: str) -> list[float]:
     """Return the seconds in which a restarted program gets all of its answers again."""
-    journal, blobs, model = _opened(folder, server)
-    async with _served(journal, blobs, model, "a") as one:
+    journal, model = _opened(folder, server)
+    async with _served(journal, folder, model, "a") as one:
         await _ask([_of(one)], REPEATED, SMALL)
-    async with _served(journal, blobs, model, "a") as again:
+    async with _served(journal, folder, model, "a") as again:
         [seconds] = await _ask([_of(again)], REPEATED, SMALL)
     records = again.calls.records
     if records.found != REPEATED or records.unused:
@@ -94,10 +91,10 @@ async def _restarted(folder: Path, server: str) -> list[float]:
 
 async def _at_once(folder: Path, server: str) -> list[float]:
     """Return the memory of the process in MB and the seconds that all programs took together."""
-    journal, blobs, model = _opened(folder, server)
+    journal, model = _opened(folder, server)
     async with AsyncExitStack() as stack:
         gateways = [
-            await stack.enter_async_context(_served(journal, blobs, model, f"a{number}"))
+            await stack.enter_async_context(_served(journal, folder, model, f"a{number}"))
             for number in range(PROGRAMS)
         ]
         begun = time.perf_counter()
@@ -120,37 +117,30 @@ def _apart(part: str, folder: Path) -> list[float]:
     return figures
 
 
-def _opened(folder: Path, server: str) -> tuple[Journal, Blobs, Any]:
+def _opened(folder: Path, server: str) -> tuple[Journal, Any]:
     spec = {"name": "openai/gpt-4o", "api_base": server}
     model = models.build(models.parse(spec), TASK, 0)
-    return Journal.open(f"sqlite:///{folder}/journal.sqlite"), Blobs(folder / "blobs"), model
+    return Journal.open(f"sqlite:///{folder}/journal.sqlite"), model
 
 
 @asynccontextmanager
 async def _served(
-    journal: Journal, blobs: Blobs, model: Any, attempt: str
+    journal: Journal, folder: Path, model: Any, attempt: str
 ) -> AsyncIterator[Gateway]:
     """Serve the gateway of an attempt behind a relay, as containers reach it."""
     journal.start(Attempt(attempt, "experiment", "arm", "instance", 0, "{}"))
     async with AsyncExitStack() as stack:
-        lease = await stack.enter_async_context(hold_lease(journal, attempt))
-        log = JournalLog(journal, lease, blobs, journal.steps(attempt), ())
+        workspaces = HostWorkspaces(make_repository)
         session = await stack.enter_async_context(
-            Session.start(
-                attempt_id=attempt,
-                models={"": model},
-                workspaces=HostWorkspaces(make_repository),
-                log=log,
-                may_go_on=lambda: None,
-            )
+            open_session(journal, folder, model, attempt, workspaces=workspaces)
         )
         calls, key = Calls(session.scope("agent")), make_token()
         await calls.begin()
         switch = Switch(calls, {})
         stack.push_async_callback(switch.cancel)
-        folder = stack.enter_context(socket_folder())
-        await stack.enter_async_context(serve(app(switch, "bench", key), folder))
-        port = stack.enter_context(_relay(folder))
+        sockets = stack.enter_context(socket_folder())
+        await stack.enter_async_context(serve(app(switch, "bench", key), sockets))
+        port = stack.enter_context(_relay(sockets))
         yield Gateway(calls, port, key)
 
 

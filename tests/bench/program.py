@@ -3,20 +3,16 @@
 import asyncio
 import statistics
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
-from agent.journal import Attempt, Journal
-from agent.journal.blobs import Blobs
-from agent.journal.holding import hold_lease
 from agent.ptc import program
 from agent.ptc.limits import Programs
 from agent.ptc.stubs import Function
-from agent.session.log import JournalLog
 from agent.session.session import Session
 from agent.workspaces import Workspace
+from tests.agent.attempts import begin, open_session
 from tests.bench import loops
 from tests.bench.durability import Memory
 from tests.bench.timing import Bound, Ratio
@@ -115,15 +111,5 @@ async def _probe(scope: Session, number: int) -> int:
     return await scope.act("tool", {"tool": "probe", "arguments": {"n": number}}, work, int)
 
 
-@asynccontextmanager
-async def _session(folder: Path) -> AsyncIterator[Session]:
-    folder.mkdir(parents=True, exist_ok=True)
-    journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
-    journal.start(Attempt("bench", "bench", "loop", "bench__row", 0, "{}"))
-    async with hold_lease(journal, "bench") as lease:
-        log = JournalLog(journal, lease, Blobs(folder / "blobs"), journal.steps("bench"))
-        async with Session.start(
-            attempt_id="bench", models={}, workspaces=Memory(), log=log
-        ) as session:
-            yield session
-    journal.close()
+def _session(folder: Path) -> AbstractAsyncContextManager[Session]:
+    return open_session(begin(folder), folder, None, workspaces=Memory())

@@ -4,31 +4,25 @@ import asyncio
 import random
 import statistics
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from agent import models
 from agent.arms import ARMS
 from agent.arms.options import LoopOptions
 from agent.conversation.person import Person
 from agent.errors import Interrupted
-from agent.journal import Attempt, InboxMessage, Journal
-from agent.journal.blobs import Blobs
-from agent.journal.holding import hold_lease
-from agent.models import ModelReply, ModelRequest
-from agent.session.log import JournalLog
-from agent.session.session import Session
+from agent.journal import InboxMessage, Journal
+from agent.models import Model, ModelReply, ModelRequest
 from agent.timings import timings
 from tests.agent.arms.conftest import TASK, make_repository
+from tests.agent.attempts import begin, open_session
 from tests.agent.workspaces_on_host import HostWorkspaces
 from tests.bench.timing import Bound
 
 MESSAGES, SEEN_MS = 30, 300.0
 TURNS, CONTINUED_S = 200, 2.0
-
-ATTEMPT = Attempt("chat", "bench", "loop", "bench__row", 0, "{}")
 
 
 def figures(folder: Path) -> list[Bound]:
@@ -55,9 +49,9 @@ def figures(folder: Path) -> list[Bound]:
 
 async def _seen_ms(folder: Path) -> list[float]:
     """Return the milliseconds from sending each message to its recorded reading."""
-    journal, took_ms = _journal(folder), []
-    async with _session(journal, folder, {}) as session:
-        person, inbox = Person(session, is_chat=True), journal.inbox(ATTEMPT.attempt_id)
+    journal, took_ms = begin(folder), []
+    async with open_session(journal, folder, None, workspaces=WORKSPACES) as session:
+        person, inbox = Person(session, is_chat=True), journal.inbox("a")
         for number in range(MESSAGES):
             reading = asyncio.create_task(person.answer(number, "message", "?"))
             await asyncio.sleep(random.uniform(0.05, 0.05 + 2 * timings().inbox_poll_s))
@@ -78,7 +72,7 @@ class _Talkative:
     def __init__(self, journal: Journal, ended: Callable[[], None]) -> None:
         script = {"provider": "scripted", "replies": [str(number) for number in range(TURNS)]}
         self._scripted = models.build(models.parse(script), TASK, 0)
-        self._inbox, self._ended = journal.inbox(ATTEMPT.attempt_id), ended
+        self._inbox, self._ended = journal.inbox("a"), ended
         self.info, self.ceiling_usd = self._scripted.info, self._scripted.ceiling_usd
 
     async def complete(self, request: ModelRequest) -> ModelReply:
@@ -91,17 +85,17 @@ class _Talkative:
 
 async def _continued_s(folder: Path) -> tuple[int, float]:
     """Return the calls of a chat, and the seconds that it takes to be where it was."""
-    journal, is_over = _journal(folder), asyncio.Event()
+    journal, is_over = begin(folder), asyncio.Event()
 
     def until_over() -> None:
         if is_over.is_set():
             raise Interrupted("enough turns are recorded")
 
-    await _talk(journal, folder, {"": _Talkative(journal, is_over.set)}, until_over)
+    await _talk(journal, folder, _Talkative(journal, is_over.set), until_over)
     began = time.perf_counter()
-    await _talk(journal, folder, {"": _Talkative(journal, is_over.set)}, until_over)
+    await _talk(journal, folder, _Talkative(journal, is_over.set), until_over)
     took_s = time.perf_counter() - began
-    steps = journal.steps(ATTEMPT.attempt_id)
+    steps = journal.steps("a")
     calls = sum(step.kind == "model" for step in steps)
     if calls != TURNS:
         raise RuntimeError(f"{calls} calls are on record, in place of {TURNS}")
@@ -109,40 +103,13 @@ async def _continued_s(folder: Path) -> tuple[int, float]:
 
 
 async def _talk(
-    journal: Journal, folder: Path, roles: dict[str, Any], may_go_on: Callable[[], None]
+    journal: Journal, folder: Path, model: Model, may_go_on: Callable[[], None]
 ) -> None:
     options = LoopOptions(interactive=True, capabilities=["files"])
-    async with _session(journal, folder, roles, may_go_on) as session:
+    given = {"workspaces": WORKSPACES, "may_go_on": may_go_on}
+    async with open_session(journal, folder, model, **given) as session:
         with suppress(Interrupted):
             await ARMS["loop"].solve(TASK, session, options)
-
-
-def _journal(folder: Path) -> Journal:
-    folder.mkdir()
-    journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
-    journal.start(ATTEMPT)
-    return journal
-
-
-@asynccontextmanager
-async def _session(
-    journal: Journal,
-    folder: Path,
-    roles: dict[str, Any],
-    may_go_on: Callable[[], None] = lambda: None,
-) -> AsyncIterator[Session]:
-    name = ATTEMPT.attempt_id
-    async with (
-        hold_lease(journal, name) as lease,
-        Session.start(
-            attempt_id=name,
-            models=roles,
-            workspaces=WORKSPACES,
-            log=JournalLog(journal, lease, Blobs(folder / "blobs"), journal.steps(name)),
-            may_go_on=may_go_on,
-        ) as session,
-    ):
-        yield session
 
 
 def _message(number: int) -> InboxMessage:

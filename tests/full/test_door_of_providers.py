@@ -13,15 +13,12 @@ from hypothesis import strategies as st
 from agent.errors import ModelError
 from agent.gateway.calls import Calls
 from agent.journal import Attempt, Journal
-from agent.journal.blobs import Blobs
-from agent.journal.holding import hold_lease
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.pacing import Sending
 from agent.models.protocol import Foreign, ModelReply, ModelRequest
 from agent.models.spec import LiteLLMSpec
-from agent.session.log import JournalLog
-from agent.session.session import Session
 from tests.agent.arms.conftest import make_repository
+from tests.agent.attempts import open_session
 from tests.agent.workspaces_on_host import HostWorkspaces
 from tests.servers.postgres import PostgresServer
 from tests.servers.providers import Listener, answer_in
@@ -152,17 +149,11 @@ async def _call(
     journal: Journal, attempt: str, model: LiteLLMModel, foreign: Foreign | None, folder: Path
 ) -> ModelReply:
     journal.start(Attempt(attempt, "experiment", "arm", "instance", 0, "{}"))
-    async with hold_lease(journal, attempt) as lease:
-        log = JournalLog(journal, lease, Blobs(folder), journal.steps(attempt), ())
-        async with Session.start(
-            attempt_id=attempt,
-            models={"": model},
-            workspaces=HostWorkspaces(make_repository),
-            log=log,
-        ) as session:
-            if foreign is None:
-                return await session.call(ModelRequest(HELLO))
-            return await Calls(session.scope("agent")).call(foreign, "", "m")
+    workspaces = HostWorkspaces(make_repository)
+    async with open_session(journal, folder, model, attempt, workspaces=workspaces) as session:
+        if foreign is None:
+            return await session.call(ModelRequest(HELLO))
+        return await Calls(session.scope("agent")).call(foreign, "", "m")
 
 
 @pytest.mark.parametrize("asks", ["arm", "program"])

@@ -10,14 +10,11 @@ from agent import models
 from agent.arms import ARMS, ArmKind
 from agent.arms.options import LoopOptions, MiniOptions
 from agent.errors import ModelError
-from agent.journal import Attempt, Journal
-from agent.journal.blobs import Blobs
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
-from agent.session.log import JournalLog
-from agent.session.session import Session
 from agent.session.steps import Step
 from agent.types import Outcome
 from tests.agent.arms.conftest import SUBMISSION, TASK, Solver, make_repository
+from tests.agent.attempts import begin, open_session
 from tests.agent.workspaces_on_host import HostWorkspaces
 
 COMMAND = "the command"
@@ -186,24 +183,18 @@ async def test_mini_says_what_mini_swe_agent_says(solve: Solver, command: Any, t
 @pytest.mark.parametrize("command", [["bash", "-lc", "ls"], "echo \ud800"])
 async def test_an_old_journal_with_such_a_reply_continues(tmp_path: Path, command: Any) -> None:
     """A reply on which an earlier release failed is replayed. Nothing is bought again."""
-    journal = Journal.open(f"sqlite:///{tmp_path / 'journal.sqlite'}")
-    journal.start(Attempt("a1", "e", "a", "i", 0, "{}"))
-    workspaces = HostWorkspaces(make_repository)
+    journal, workspaces = begin(tmp_path), HostWorkspaces(make_repository)
     odd = {"role": "assistant", "content": None, **_named({"tool_calls": [run(command)]}, "bash")}
 
     async def solved(replies: list[Any]) -> tuple[Outcome, list[Step]]:
-        lease = journal.acquire("a1", "w", 60)
-        log = JournalLog(journal, lease, Blobs(tmp_path), journal.steps("a1"))
         spec = models.parse({"provider": "scripted", "replies": replies})
         model = models.build(spec, TASK, 0)
-        async with Session.start(
-            attempt_id="a1", models={"": model}, workspaces=workspaces, log=log
-        ) as session:
+        async with open_session(journal, tmp_path, model, workspaces=workspaces) as session:
             return await ARMS["mini"].solve(TASK, session, MiniOptions()), session.steps
 
     with pytest.raises(ModelError, match="the script ended"):
         await solved([odd])
-    assert [step.kind for step in journal.steps("a1") if step.result] == ["model"]
+    assert [step.kind for step in journal.steps("a") if step.result] == ["model"]
     outcome, steps = await solved(["never", *({"command": each} for each in SUBMISSION)])
     assert outcome.status == "submitted"
     assert [step.replayed for step in steps if step.kind == "model"] == [True, False, False, False]

@@ -9,14 +9,11 @@ import pytest
 from agent.arms import ARMS
 from agent.arms.options import MiniRetryOptions
 from agent.errors import ModelError
-from agent.journal import Attempt, Journal
-from agent.journal.blobs import Blobs
-from agent.journal.holding import hold_lease
 from agent.models.chat import bash_call
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
-from agent.session.log import JournalLog, StepLog
 from agent.session.session import Session
 from agent.types import Outcome, Task
+from tests.agent.attempts import begin, open_session
 from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 
@@ -65,18 +62,13 @@ class Tries:
 
 
 async def solve(
-    model: Tries,
-    tries: int = 2,
-    log: StepLog | None = None,
-    workspaces: HostWorkspaces | None = None,
+    model: Tries, tries: int = 2, workspaces: HostWorkspaces | None = None
 ) -> tuple[Outcome, Session]:
     """Run the arm on the host. Return its outcome and session."""
     options = MiniRetryOptions(tries=tries)
     workspaces = workspaces or HostWorkspaces(with_files(FILES))
     models = {"": model}
-    async with Session.start(
-        attempt_id="a", models=models, workspaces=workspaces, log=log
-    ) as session:
+    async with Session.start(attempt_id="a", models=models, workspaces=workspaces) as session:
         return await ARMS["mini_retry"].solve(TASK, session, options), session
 
 
@@ -122,19 +114,15 @@ async def test_the_patch_with_the_fewest_new_failures_is_submitted() -> None:
 async def test_calls_before_a_crash_are_not_repeated(tmp_path: Path) -> None:
     """A resumed attempt repeats no recorded call and has the outcome of an uninterrupted one."""
     expected, _ = await solve(Tries(BREAK, FIX))
-    journal, blobs = Journal.open(f"sqlite:///{tmp_path}/journal.sqlite"), Blobs(tmp_path / "blobs")
-    journal.start(Attempt("a", "experiment", "arm", "instance", 0, "{}"))
-    model, workspaces = Tries(BREAK, FIX), HostWorkspaces(with_files(FILES))
+    journal, model = begin(tmp_path), Tries(BREAK, FIX)
+    workspaces, options = HostWorkspaces(with_files(FILES)), MiniRetryOptions(tries=2)
     model.lost = ("try-2", 1)
-    for _ in range(2):
-        async with hold_lease(journal, "a") as lease:
-            log = JournalLog(journal, lease, blobs, journal.steps("a"))
-            if model.lost is not None:
-                with pytest.raises(ModelError):
-                    await solve(model, log=log, workspaces=workspaces)
-                model.lost = None
-                continue
-            outcome, _ = await solve(model, log=log, workspaces=workspaces)
+    async with open_session(journal, tmp_path, model, workspaces=workspaces) as session:
+        with pytest.raises(ModelError):
+            await ARMS["mini_retry"].solve(TASK, session, options)
+    model.lost = None
+    async with open_session(journal, tmp_path, model, workspaces=workspaces) as session:
+        outcome = await ARMS["mini_retry"].solve(TASK, session, options)
     assert outcome == expected
     assert set(model.asked.values()) == {1}
     assert len(model.asked) == 6

@@ -14,15 +14,12 @@ from agent.arms import ARMS, ArmKind
 from agent.graph import ExecutionStateGraph
 from agent.graph.attempt import graph_of
 from agent.journal import Attempt, Journal, RecordedStep
-from agent.journal.blobs import Blobs
-from agent.journal.holding import hold_lease
 from agent.models.protocol import ModelReply, ModelRequest
 from agent.models.simulated import SimulatedModel
-from agent.session.log import JournalLog
 from agent.session.reuse import Origins, Reuse, Rules
-from agent.session.session import Session
 from agent.session.steps import canonical
 from tests.agent.arms.durable.conftest import FILES, QUICK, REFERENCE, TASK
+from tests.agent.attempts import open_session
 from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 
@@ -115,16 +112,9 @@ def work(tmp_path: Path) -> Work:
     async def run(name: str, arm: str, reuse: Reuse | None) -> list[RecordedStep]:
         agent, options = OPTIONS[arm]
         journal.start(Attempt(name, "e", arm, task.id, 0, "{}", reuse and reuse.parent_id))
-        async with (
-            hold_lease(journal, name) as lease,
-            Session.start(
-                attempt_id=name,
-                models={"": models.build(spec, task, 0)},
-                workspaces=workspaces,
-                log=JournalLog(journal, lease, Blobs(tmp_path / "blobs"), [], reuse=reuse),
-                origins=Origins({"": "model"}, "place"),
-            ) as session,
-        ):
+        given = {"workspaces": workspaces, "origins": Origins({"": "model"}, "place")}
+        model = models.build(spec, task, 0)
+        async with open_session(journal, tmp_path, model, name, reuse=reuse, **given) as session:
             await ARMS[agent].solve(task, session, ARMS[agent].options(**options))
         return sorted(journal.steps(name), key=lambda step: step.ordinal)
 

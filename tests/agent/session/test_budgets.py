@@ -2,22 +2,21 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.errors import BudgetExhausted, Interrupted, OutOfTime
 from agent.journal import Attempt, Journal, Limit, Reservation
-from agent.journal.blobs import Blobs
-from agent.journal.holding import hold_lease
 from agent.models.litellm_api import LiteLLMModel, load
 from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.models.spec import LiteLLMSpec
 from agent.session import log
-from agent.session.log import JournalLog
 from agent.session.session import Session
+from tests.agent.attempts import open_session
 from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 
@@ -64,28 +63,15 @@ class Bought:
 
     def __init__(self, folder: Path) -> None:
         self.journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
-        self._blobs = Blobs(folder / "blobs")
+        self._folder = folder
 
-    @asynccontextmanager
-    async def attempt(
-        self,
-        name: str,
-        model: object,
-        *limits: Limit,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        limit_s: float | None = None,
-    ) -> AsyncIterator[Session]:
+    def attempt(
+        self, name: str, model: Any, *limits: Limit, **options: Any
+    ) -> AbstractAsyncContextManager[Session]:
         self.journal.start(Attempt(name, "exp", "durable", name, 0, "{}"))
-        async with hold_lease(self.journal, name) as lease:
-            log = JournalLog(self.journal, lease, self._blobs, (), limits, sleep)
-            async with Session.start(
-                attempt_id=name,
-                models={"": model},  # type: ignore[dict-item]
-                workspaces=HostWorkspaces(with_files({"README.md": "A project.\n"})),
-                log=log,
-                limit_s=limit_s,
-            ) as session:
-                yield session
+        workspaces = HostWorkspaces(with_files({"README.md": "A project.\n"}))
+        options |= {"workspaces": workspaces, "limits": limits}
+        return open_session(self.journal, self._folder, model, name, **options)
 
     async def spend(self, name: str, model: Spender, *limits: Limit) -> BudgetExhausted:
         """Hold one conversation after another. Return the error that ended them."""

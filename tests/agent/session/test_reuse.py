@@ -1,8 +1,8 @@
 """Steps of a parent answer those of a fork where all their inputs are the same."""
 
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,11 @@ import pytest
 
 from agent.conversation.person import Person, join_texts
 from agent.errors import Waiting
-from agent.journal import Attempt, InboxMessage, Journal
-from agent.journal.blobs import Blobs
-from agent.journal.holding import hold_lease
+from agent.journal import Attempt, InboxMessage
 from agent.session import log
-from agent.session.log import JournalLog
 from agent.session.reuse import Origins, Reuse, Rules
 from agent.session.session import Session
+from tests.agent.attempts import begin, open_session
 from tests.agent.session.runs import ASK, prepare, scripted, text
 from tests.agent.workspaces_on_host import HostWorkspaces
 
@@ -27,41 +25,33 @@ class Family:
     """A parent and its forks in one journal."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(exist_ok=True)
         self.folder = folder
         self.workspaces = HostWorkspaces(prepare)
-        self.journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
-        self._blobs = Blobs(folder / "blobs")
+        self.journal = begin(folder, "parent")
 
-    @asynccontextmanager
-    async def session(
+    def session(
         self,
         name: str,
         *,
         origins: Origins | None = ORIGINS,
         rules: Rules | None = None,
         model: Any = None,
-    ) -> AsyncIterator[Session]:
+    ) -> AbstractAsyncContextManager[Session]:
         """Open the parent, or a fork of it, which has other answers ready."""
-        is_fork = name != "parent"
-        parent_id = "parent" if is_fork else None
-        known = self.journal.attempt(name)
-        self.journal.start(
-            known or Attempt(name, "experiment", "arm", "instance", 0, "{}", parent_id, reuse="{}")
+        reuse = None
+        if name != "parent":
+            fork = Attempt(name, "experiment", "arm", "instance", 0, "{}", "parent", reuse="{}")
+            self.journal.start(self.journal.attempt(name) or fork)
+            reuse = Reuse("parent", self.journal.steps("parent"), rules or Rules())
+        return open_session(
+            self.journal,
+            self.folder,
+            model or scripted("new", "newer"),
+            name,
+            workspaces=self.workspaces,
+            origins=origins,
+            reuse=reuse,
         )
-        reuse = Reuse("parent", self.journal.steps("parent"), rules or Rules()) if is_fork else None
-        async with hold_lease(self.journal, name) as lease:
-            log = JournalLog(
-                self.journal, lease, self._blobs, self.journal.steps(name), reuse=reuse
-            )
-            async with Session.start(
-                attempt_id=name,
-                models={"": model or scripted("new", "newer")},
-                workspaces=self.workspaces,
-                log=log,
-                origins=origins,
-            ) as session:
-                yield session
 
     def copied(self, name: str) -> list[tuple[str, int]]:
         """Return the steps that the parent answered."""

@@ -8,17 +8,14 @@ import pytest
 
 from agent.errors import AgentError
 from agent.gateway.calls import Calls
-from agent.journal import Account, Attempt, Journal
-from agent.journal.blobs import Blobs
-from agent.journal.holding import hold_lease
+from agent.journal import Account
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.native import Tell
 from agent.models.pacing import Sending
 from agent.models.protocol import Foreign, ModelRequest
 from agent.models.spec import LiteLLMSpec
-from agent.session.log import JournalLog
-from agent.session.session import Session
 from tests.agent.arms.conftest import make_repository
+from tests.agent.attempts import begin, open_session
 from tests.agent.workspaces_on_host import HostWorkspaces
 from tests.servers import openai_server as api
 from tests.waiting import no_sleep
@@ -33,19 +30,14 @@ async def bill(
     declared = {"name": "openai/gpt-4o", "api_base": address, "max_retries": 2, **spec}
     model = LiteLLMModel(LiteLLMSpec.model_validate(declared), Sending(sleep=no_sleep, tell=tell))
     foreign = Foreign("chat", {"messages": HELLO}, {}) if asks == "program" else None
-    journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
-    journal.start(Attempt("a", "experiment", "arm", "instance", 0, "{}"))
-    async with hold_lease(journal, "a") as lease:
-        log = JournalLog(journal, lease, Blobs(folder / "blobs"), (), ())
-        async with Session.start(
-            attempt_id="a", models={"": model}, workspaces=HostWorkspaces(make_repository), log=log
-        ) as session:
-            if foreign is None:
-                asked = session.call(ModelRequest(HELLO))
-            else:
-                asked = Calls(session.scope("agent")).call(foreign, "", "m")
-            with pytest.raises(AgentError):
-                await asked
+    journal, workspaces = begin(folder), HostWorkspaces(make_repository)
+    async with open_session(journal, folder, model, workspaces=workspaces) as session:
+        if foreign is None:
+            asked = session.call(ModelRequest(HELLO))
+        else:
+            asked = Calls(session.scope("agent")).call(foreign, "", "m")
+        with pytest.raises(AgentError):
+            await asked
     reserved = model.ceiling_usd(ModelRequest([] if foreign else HELLO, foreign=foreign))
     assert reserved is not None
     return journal.account("a"), reserved

@@ -1,21 +1,16 @@
 """Programs as arms, run any number of times over the same journal."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from agent import models
 from agent.arms import ARMS
 from agent.arms.command.recipe import CommandOptions, Recipe
-from agent.journal import Attempt, Journal, Limit
-from agent.journal.blobs import Blobs
-from agent.journal.holding import hold_lease
+from agent.journal import Limit
 from agent.models.protocol import Model
-from agent.session.log import JournalLog
-from agent.session.session import Session
-from agent.session.steps import Step
 from agent.types import Outcome, Task
 from tests.agent.arms.conftest import TASK, make_repository
+from tests.agent.attempts import begin, open_session
 from tests.agent.workspaces_on_host import HostWorkspaces
 from tests.servers.strict import Asked, Called, Said
 
@@ -56,36 +51,21 @@ class Program:
             models.build(models.parse(model), TASK, 0) if isinstance(model, dict) else model
         )
         self.workspaces: Any = HostWorkspaces(make_repository)
-        self.journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
-        self._blobs = Blobs(folder / "blobs")
+        self.journal, self._folder = begin(folder), folder
         self.options = CommandOptions(recipe=recipe, **options)
-        self.steps: list[Step] = []
-        """The steps of all runs, replayed ones included."""
         self.outputs: list[str] = []
         """Outputs of the runs that failed."""
-        self.journal.start(Attempt("a", "experiment", "arm", "instance", 0, "{}"))
 
-    async def run(
-        self,
-        *limits: Limit,
-        task: Task = TASK,
-        may_go_on: Callable[[], None] = lambda: None,
-        limit_s: float | None = None,
-    ) -> Outcome:
-        async with hold_lease(self.journal, "a") as lease:
-            recorded = self.journal.steps("a")
-            log = JournalLog(self.journal, lease, self._blobs, recorded, limits)
-            async with Session.start(
-                attempt_id="a",
-                models={"": self.model},
-                workspaces=self.workspaces,
-                log=log,
-                on_step=self.steps.append,
-                may_go_on=may_go_on,
-                limit_s=limit_s,
-                on_output=self.outputs.append,
-            ) as session:
-                return await ARMS["command"].solve(task, session, self.options)
+    async def run(self, *limits: Limit, task: Task = TASK) -> Outcome:
+        async with open_session(
+            self.journal,
+            self._folder,
+            self.model,
+            workspaces=self.workspaces,
+            limits=limits,
+            on_output=self.outputs.append,
+        ) as session:
+            return await ARMS["command"].solve(task, session, self.options)
 
 
 def report(outcome: Outcome) -> dict[str, Any]:
