@@ -113,21 +113,6 @@ def test_the_latest_declaration_sets_the_denominator(lake: LakeBuilder) -> None:
     assert [(audit.name, audit.rows) for audit in report.audits] == [("undeclared_cell", 1)]
 
 
-def test_every_pair_is_compared_once_and_the_primary_first(lake: LakeBuilder) -> None:
-    """Every pair is compared once, the primary one first and in the declared direction.
-
-    The others have the earlier arm as baseline.
-    """
-    primary = {"primary_baseline": "c", "primary_candidate": "a"}
-    lake.declare(["a", "b", "c"], ["i1"], **primary)
-    pairs = [(p.baseline, p.candidate, p.role) for p in build(lake.root, "trial").comparisons]
-    assert pairs == [
-        ("c", "a", "primary"),
-        ("a", "b", "exploratory"),
-        ("b", "c", "exploratory"),
-    ]
-
-
 def test_a_chosen_pair_comes_first_and_says_so(lake: LakeBuilder) -> None:
     """A chosen pair comes first, in the requested direction, and a note says so.
 

@@ -1,7 +1,5 @@
 """The best arm and its rivals, over all arms and over those of one model."""
 
-import random
-
 import pytest
 
 from reports.analysis.best import find_best, find_best_of_models
@@ -50,23 +48,6 @@ def test_each_model_has_a_line_with_its_own_correction(models: LakeBuilder) -> N
     table = section(report, "resolution").tables[0]
     assert [row[0] for row in table.rows] == ["large", "small"]
     assert "The best arm of each model" in markdown.render(report)
-
-
-@pytest.mark.full
-def test_the_best_arm_is_among_those_that_may_be_best(lake: LakeBuilder) -> None:
-    """Of equally good arms, those that the data set apart seldom hold the one that counts: in 95 %
-    of experiments, the first arm is the best or may be as good."""
-    generator, kept, runs = random.Random(2), 0, 60
-    for run in range(runs):
-        at = LakeBuilder(lake.root, f"run{run}")
-        at.declare([*"abcd"], instance_ids(30), environment="imported")
-        for arm in "abcd":
-            verdicts(at, arm, [generator.random() < 0.5 for _ in range(30)])
-        report = build(at.root, f"run{run}")
-        best = find_best(report, report.arms)
-        assert best is not None
-        kept += "a" in {best.arm.name, *(rival.arm.name for rival in best.as_good(0.05))}
-    assert kept >= 0.9 * runs
 
 
 def test_controls_and_arms_that_never_ran_are_no_rivals(lake: LakeBuilder) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from statsmodels.stats.multitest import multipletests
 
 from reports.build import build
 from reports.rendering import markdown, page
@@ -77,20 +76,6 @@ def test_what_is_not_declared_is_exploratory(lake: LakeBuilder) -> None:
         ("a", "c"),
         ("c", "b"),
     ]
-
-
-@pytest.mark.full
-def test_holm_is_over_the_declared_comparisons_only(lake: LakeBuilder) -> None:
-    """Holm's correction covers the declared comparisons only and equals that of statsmodels."""
-    declare(lake, 0)
-    run(lake)
-    report = build(lake.root, "trial")
-    declared = [pair.p_value for pair in report.comparisons if pair.role != "exploratory"]
-    expected = multipletests(declared, method="holm")[1]
-    assert expected[0] == 2 * declared[0]
-    found = {p.candidate + p.baseline: p.adjusted_p_value for p in report.comparisons}
-    assert (found["ba"], found["bc"]) == pytest.approx(tuple(expected), abs=1e-15)
-    assert found["ca"] is None
 
 
 def test_a_family_does_not_shrink_with_hindsight(lake: LakeBuilder) -> None:

@@ -1,7 +1,5 @@
 """What the report says about wrong verdicts."""
 
-import pytest
-
 from reports.build import build
 from reports.questions.gradings.section import TITLE
 from reports.rendering import markdown, page
@@ -37,15 +35,3 @@ def test_the_wrong_verdicts_that_turn_a_result_are_counted(lake: LakeBuilder) ->
     assert TITLE in text
     assert "no longer significant from a rate of 13.4 % on" in text
     assert TITLE in page.render(report)
-
-
-@pytest.mark.full
-def test_repeats_are_moved_instance_by_instance(lake: LakeBuilder) -> None:
-    """With repeats, the number of wrong verdicts is one that is enough."""
-    ids = [f"i{number}" for number in range(9)]
-    lake.declare(["plain", "careful"], ids, repeats=2)
-    for instance in ids:
-        for repeat in (0, 1):
-            lake.cell("plain", instance, "unresolved", repeat=repeat)
-            lake.cell("careful", instance, "resolved", repeat=repeat)
-    assert "with as few as" in gradings_line(build(lake.root, "trial"))

@@ -7,7 +7,7 @@ import pytest
 from reports.build import build
 from reports.questions.resolution.lead_figure import draw_lead
 from tests.reports.lake_fixture import LakeBuilder
-from tests.reports.many_arms import fill, instance_ids, verdicts
+from tests.reports.many_arms import instance_ids, verdicts
 
 LONG = "20240612_a_harness_with_a_name_of_46_characters"
 
@@ -35,14 +35,3 @@ def test_the_points_have_their_names(lake: LakeBuilder, name: str) -> None:
     (drawn,) = draw_lead(build(lake.root, "trial"))
     assert {"quick", "middle", name} <= {*texts(drawn.svg)}
     assert f"<title>{name}: $0.300, 60.0 %</title>" in drawn.svg
-
-
-def test_many_arms_name_the_leading_ones_and_the_frontier(lake: LakeBuilder) -> None:
-    """Names that matter are there whatever the number of arms."""
-    fill(lake, 60, 20, priced=True)
-    report = build(lake.root, "trial")
-    (drawn,) = draw_lead(report)
-    pair = report.comparisons[0]
-    shown = " ".join(texts(drawn.svg))
-    for arm in (pair.baseline, pair.candidate):
-        assert arm[:20] in shown

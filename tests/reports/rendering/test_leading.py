@@ -1,7 +1,5 @@
 """The numbers that a report shows for the leading pair of arms."""
 
-import pytest
-
 from reports.build import build
 from reports.types import Report
 from tests.reports.lake_fixture import LakeBuilder
@@ -14,22 +12,6 @@ DASH = "\N{EN DASH}"
 def leading(lake: LakeBuilder) -> Report:
     """Return the report of the experiment `trial`."""
     return build(lake.root, "trial")
-
-
-def test_the_cheaper_candidate_has_minus_signs(two_arms: LakeBuilder) -> None:
-    """The minus sign precedes the currency."""
-    found = build(two_arms.root, "trial", baseline="careful")
-    assert line(found, "cost, difference per cell").value == f"{MINUS}$1.00"
-
-
-def test_degenerate_resamples_are_counted_and_make_a_limit_unlimited(two_arms: LakeBuilder) -> None:
-    """Resamples without a resolved instance are counted; too many make the limit `unlimited`."""
-    quick = line(leading(two_arms), "quick")
-    assert (quick.value, quick.interval.rpartition(" to ")[2]) == ("$1.00", "unlimited")
-    pairs, _, degenerate = quick.over.partition("; ")
-    number, _, rest = degenerate.partition(" of ")
-    assert (pairs, rest) == ("4 pairs", "10,000 resamples degenerate")
-    assert int(number) == pytest.approx(10_000 / 16, abs=100)
 
 
 def test_nothing_resolved_and_nothing_known_are_dashes(lake: LakeBuilder) -> None:

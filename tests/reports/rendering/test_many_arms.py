@@ -12,6 +12,7 @@ from reports.analysis.best import get_named_arms
 from reports.build import build
 from reports.questions.arms.section import SHOWN_ARMS
 from reports.questions.cost.section import NONE_KNOWN
+from reports.questions.resolution.lead_figure import draw_lead
 from reports.questions.resolution.section import draw_resolution
 from reports.rendering import markdown, page
 from reports.types import Report
@@ -70,6 +71,15 @@ def test_long_names_leave_the_whole_width_to_the_plot(report: Report) -> None:
     grid = re.findall(r'<g id="resolution-xtick_\d+">.*?<path d="M ([\d.]+)', figure.svg, re.S)
     xs = [float(x) for x in grid]
     assert (max(xs) - min(xs)) / width > 0.7
+
+
+def test_the_lead_figure_names_the_leading_arms(report: Report) -> None:
+    """Names that matter are there whatever the number of arms."""
+    (drawn,) = draw_lead(report)
+    shown = " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", drawn.svg))
+    pair = report.comparisons[0]
+    for arm in (pair.baseline, pair.candidate):
+        assert arm[:20] in shown
 
 
 def test_the_page_stays_small_and_whole(report: Report, html: str) -> None:

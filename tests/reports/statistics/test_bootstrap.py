@@ -92,11 +92,6 @@ def test_cost_per_resolved_counts_resamples_without_any() -> None:
     assert 2 <= found.interval.low < 10
 
 
-def test_cost_per_resolved_of_nothing_resolved_is_undefined() -> None:
-    """If nothing is resolved, the cost per resolved instance is undefined, not zero or infinite."""
-    assert cost_per_resolved([1.0, 2.0], [False, False], ["a", "b"], BOOTSTRAP) is None
-
-
 def test_nothing_to_resample() -> None:
     """Without rows there is no ratio, and with one cluster the interval is infinite."""
     assert ratio_of_sums([], [], [], BOOTSTRAP) is None

@@ -5,20 +5,16 @@ Wilson is computed exactly, by summing over all outcomes; the others by simulati
 """
 
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 import pytest
-from scipy.stats import multinomial
 
-from reports.estimates import Estimate, PairedTable
+from reports.estimates import Estimate
 from reports.statistics.amounts import (
     difference_of_means,
     ratio_of_sums,
 )
 from reports.statistics.bootstrap import Bootstrap
-from reports.statistics.paired import PairedTest
-from tests.reports.statistics.leads import single_leads
 
 pytestmark = pytest.mark.full
 
@@ -49,26 +45,6 @@ def between_93_and_97(coverage: float) -> bool:
 def has_promised_coverage(draw: Draw, truth: float) -> bool:
     """Return True if the intervals of new samples contain the true value as often as promised."""
     return between_93_and_97(share_of_hits(draw, truth))
-
-
-@cache
-def _paired(both: int, only_baseline: int, only_candidate: int, neither: int) -> tuple:
-    table = PairedTable(both, only_baseline, only_candidate, neither)
-    interval = PairedTest(table, single_leads(table)).interval()
-    return interval.low, interval.high
-
-
-@pytest.mark.parametrize(
-    ("both", "only_baseline", "only_candidate"),
-    [(0.3, 0.1, 0.1), (0.3, 0.05, 0.15), (0.1, 0.1, 0.2), (0.6, 0.05, 0.1), (0.2, 0.2, 0.4)],
-)
-def test_the_difference_covers(both: float, only_baseline: float, only_candidate: float) -> None:
-    """The interval of the paired test has the promised coverage for tables of fifty pairs."""
-    shares = [both, only_baseline, only_candidate, 1 - both - only_baseline - only_candidate]
-    truth = only_candidate - only_baseline
-    tables = multinomial(50, shares).rvs(4000, random_state=23)
-    limits = np.array([_paired(0, int(b), int(c), int(a + d)) for a, b, c, d in tables])
-    assert between_93_and_97(np.mean((limits[:, 0] <= truth) & (truth <= limits[:, 1])))
 
 
 def skewed(generator: np.random.Generator, instances: int) -> tuple[np.ndarray, np.ndarray]:

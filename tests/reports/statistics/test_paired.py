@@ -22,9 +22,6 @@ from tests.reports.statistics.leads import single_leads
 
 counts = st.integers(0, 200)
 tables = st.builds(PairedTable, counts, counts, counts, counts)
-verdicts = st.lists(st.tuples(*[st.sampled_from([True, False, None])] * 2), max_size=50)
-
-
 leads = st.dictionaries(
     st.tuples(st.integers(1, 5), st.integers(-5, 5)).filter(lambda key: abs(key[1]) <= key[0]),
     st.integers(1, 12),
