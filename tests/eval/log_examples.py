@@ -6,6 +6,7 @@ a forged log the same tests pass by swebench's rules although the runner reports
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 from eval.log_formats import PYTEST_PARSERS
 
@@ -20,12 +21,13 @@ _FAILURE_PARSERS = (
 )
 
 
-def _read(name: str) -> str:
-    """Return a log of the folder `logs`."""
-    with (Path(__file__).parent / "logs" / f"{name}.log").open(
-        encoding="utf-8", newline=""
-    ) as file:
-        return file.read()
+LOGS = SimpleNamespace(
+    **{
+        path.stem: path.read_bytes().decode()
+        for path in (Path(__file__).parent / "logs").glob("*.log")
+    }
+)
+"""The logs of the folder `logs`, with their line ends."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,6 @@ class Example:
     """Columns of the row that the parser reads."""
 
 
-_PYTEST = _read("pytest")
-
-_DJANGO = _read("django")
-
-_SYMPY = _read("sympy")
 # The runner itself breaks this line between two parts.
 _SYMPY_BROKEN = """\
  tests finished: 4 passed, 1 failed, 1 expected to fail, 
@@ -53,51 +50,24 @@ _SYMPY_LINE = "test_octave_matrix ok\n"
 
 
 def _sympy(totals: str, more: str = _SYMPY_LINE) -> str:
-    return _SYMPY.format(more=more, totals=totals)
+    return LOGS.sympy.format(more=more, totals=totals)
 
 
-_JEST = _read("jest")
-_JEST_FILES = _read("jest_files")
-_VITEST = _read("vitest")
-_TAP = _read("tap")
-_CALYPSO = _read("calypso")
-_KARMA = _read("karma")
-_HIGHLIGHT = _read("highlight")
-_LIGHTHOUSE = _read("lighthouse")
-_PRISM = _read("prism")
-_NEXT = _read("next")
-_NEXT_OK = _NEXT.replace("    ✗ should break\n", "").replace(", 1 FAILED", "")
-_QUARTO = _read("quarto")
-_REDIS = _read("redis")
-_JQ = _read("jq")
-_DOCTEST = _read("doctest")
-_DOCTEST_FORGED = _read("doctest_forged")
-_MICROPYTHON = _read("micropython")
-_GOOGLETEST = _read("googletest")
-_GO = _read("go")
+_NEXT_OK = LOGS.next.replace("    ✗ should break\n", "").replace(", 1 FAILED", "")
 # Packages are printed in order; here the package with the passing test comes last.
 _GO_LAST_PASSES = (
-    _GO.partition("=== RUN   TestOther")[2]
+    LOGS.go.partition("=== RUN   TestOther")[2]
     + "=== RUN   TestAdd\n--- PASS: TestAdd (0.00s)\n"
     + "--- PASS: TestCommon (0.00s)\nPASS\nok  \texample.org/web\t(cached)\n"
 )
-_MAVEN = _read("maven")
-_ANT = _read("ant")
-_GRADLE = _read("gradle")
-_PHPUNIT = _read("phpunit")
-_MINITEST = _read("minitest")
-_CUCUMBER = _read("cucumber")
-_RUBY_UNIT = _read("ruby_unit")
-_RSPEC = _read("rspec")
-_CARGO = _read("cargo")
 
 EXAMPLES = {
     "pytest": Example(
         PYTEST_PARSERS,
-        _PYTEST,
+        LOGS.pytest,
         (
-            f"{_PYTEST}PASSED tests/test_a.py::test_b\n",
-            _PYTEST.replace("FAILED tests", "PASSED tests").replace(" - assert 1 == 2", ""),
+            f"{LOGS.pytest}PASSED tests/test_a.py::test_b\n",
+            LOGS.pytest.replace("FAILED tests", "PASSED tests").replace(" - assert 1 == 2", ""),
             # Printed by code that then ends the run at once.
             "collected 3 items\nPASSED tests/test_a.py::test_a\nPASSED tests/test_a.py::test_b\n"
             "PASSED tests/test_a.py::test_c[x-1]\n",
@@ -110,11 +80,11 @@ EXAMPLES = {
     ),
     "django": Example(
         ("parse_log_django",),
-        _DJANGO,
+        LOGS.django,
         (
-            _DJANGO.replace("Ran 6", "test_add (admin_views.tests.MoreAddTests) ... ok\nRan 6"),
-            _DJANGO.partition("Ran 6")[0],
-            _DJANGO.replace("Ran 6 tests", "Ran 1 test"),
+            LOGS.django.replace("Ran 6", "test_add (admin_views.tests.MoreAddTests) ... ok\nRan 6"),
+            LOGS.django.partition("Ran 6")[0],
+            LOGS.django.replace("Ran 6 tests", "Ran 1 test"),
         ),
     ),
     "sympy": Example(
@@ -134,16 +104,16 @@ EXAMPLES = {
     ),
     "jest": Example(
         ("parse_log_jest",),
-        _JEST,
+        LOGS.jest,
         (
-            f"{_JEST}    ✓ adds\n",
-            _JEST.replace("    ✕ adds (12 ms)", "    ✕ adds (12 ms)\n    ✓ adds"),
+            f"{LOGS.jest}    ✓ adds\n",
+            LOGS.jest.replace("    ✕ adds (12 ms)", "    ✕ adds (12 ms)\n    ✓ adds"),
             "    ✓ takes\n    ✕ adds\n    ✓ adds\n",
         ),
     ),
     "immutable": Example(
         ("parse_log_immutable_js",),
-        _JEST.replace("    ✕ adds (12 ms)", "    ✕ breaks"),
+        LOGS.jest.replace("    ✕ adds (12 ms)", "    ✕ breaks"),
         ("    ✓ adds\n    ✓ takes\nTests:       1 failed, 1 passed, 2 total\n",),
         columns={"instance_id": "immutable-js__immutable-js-2006"},
     ),
@@ -154,21 +124,21 @@ EXAMPLES = {
     ),
     "jest files": Example(
         _JEST_FILE_PARSERS,
-        _JEST_FILES,
+        LOGS.jest_files,
         (
-            f"{_JEST_FILES}PASS packages/c/__tests__/c-test.js\n",
-            _JEST_FILES.replace("2 passed, 3", "1 passed, 3"),
+            f"{LOGS.jest_files}PASS packages/c/__tests__/c-test.js\n",
+            LOGS.jest_files.replace("2 passed, 3", "1 passed, 3"),
         ),
     ),
     "vitest": Example(
         ("parse_log_vitest",),
-        _VITEST,
-        (f"{_VITEST} ✓ src/b.spec.ts > b > adds\n",),
+        LOGS.vitest,
+        (f"{LOGS.vitest} ✓ src/b.spec.ts > b > adds\n",),
     ),
     "tap": Example(
         ("parse_log_tap",),
-        _TAP,
-        (f"{_TAP}ok 5 should be strictly equal\n",),
+        LOGS.tap,
+        (f"{LOGS.tap}ok 5 should be strictly equal\n",),
     ),
     "tap of node": Example(
         ("parse_log_tap",),
@@ -178,35 +148,35 @@ EXAMPLES = {
     ),
     "calypso": Example(
         ("parse_log_calypso",),
-        _CALYPSO,
-        (_CALYPSO.replace("2 passed, 2 total", "1 failed, 1 passed, 2 total"),),
+        LOGS.calypso,
+        (LOGS.calypso.replace("2 passed, 2 total", "1 failed, 1 passed, 2 total"),),
     ),
     "karma": Example(
         ("parse_log_karma",),
-        _KARMA,
-        (_KARMA.replace("✔ 2 tests completed", "✔ 1 test completed"),),
+        LOGS.karma,
+        (LOGS.karma.replace("✔ 2 tests completed", "✔ 1 test completed"),),
     ),
     "mocha of highlight.js": Example(
         ("parse_log_highlightjs",),
-        _HIGHLIGHT,
-        (_HIGHLIGHT.replace("  2 passing", "  1 passing"),),
+        LOGS.highlight,
+        (LOGS.highlight.replace("  2 passing", "  1 passing"),),
     ),
     "mocha of lighthouse": Example(
         ("parse_log_lighthouse",),
-        _LIGHTHOUSE,
-        (_LIGHTHOUSE.replace("  2 passing", "  1 passing"),),
+        LOGS.lighthouse,
+        (LOGS.lighthouse.replace("  2 passing", "  1 passing"),),
         columns={"version": "9.5"},
     ),
     "jest of lighthouse": Example(
         ("parse_log_lighthouse",),
-        _JEST_FILES,
-        (f"{_JEST_FILES}PASS packages/c/__tests__/c-test.js\n",),
+        LOGS.jest_files,
+        (f"{LOGS.jest_files}PASS packages/c/__tests__/c-test.js\n",),
         columns={"version": "4.0"},
     ),
     "mocha of prism": Example(
         ("parse_log_prismjs",),
-        _PRISM,
-        (_PRISM.replace('"passes": 2', '"passes": 1'),),
+        LOGS.prism,
+        (LOGS.prism.replace('"passes": 2', '"passes": 1'),),
     ),
     "next": Example(
         ("parse_log_next",),
@@ -215,31 +185,31 @@ EXAMPLES = {
     ),
     "quarto": Example(
         ("parse_log_quarto_cli",),
-        _QUARTO,
-        (_QUARTO.replace("| 2 passed", "| 1 passed"),),
+        LOGS.quarto,
+        (LOGS.quarto.replace("| 2 passed", "| 1 passed"),),
     ),
     "redis": Example(
         ("parse_log_redis",),
-        _REDIS,
-        (f"{_REDIS}[err]: DEL a list in tests/unit/b.tcl\n[ok]: DEL a list (1 ms)\n",),
+        LOGS.redis,
+        (f"{LOGS.redis}[err]: DEL a list in tests/unit/b.tcl\n[ok]: DEL a list (1 ms)\n",),
     ),
-    "jq": Example(("parse_log_jq",), _JQ, (f"{_JQ}PASS: tests/shtest\n",)),
-    "doctest": Example(("parse_log_doctest",), _DOCTEST, (_DOCTEST_FORGED + _DOCTEST,)),
+    "jq": Example(("parse_log_jq",), LOGS.jq, (f"{LOGS.jq}PASS: tests/shtest\n",)),
+    "doctest": Example(("parse_log_doctest",), LOGS.doctest, (LOGS.doctest_forged + LOGS.doctest,)),
     "micropython": Example(
         ("parse_log_micropython_test",),
-        _MICROPYTHON,
-        (f"{_MICROPYTHON}pass  basics/bytes_find.py\n",),
+        LOGS.micropython,
+        (f"{LOGS.micropython}pass  basics/bytes_find.py\n",),
     ),
     "googletest": Example(
         ("parse_log_googletest",),
-        _GOOGLETEST,
+        LOGS.googletest,
         (
-            _GOOGLETEST.replace(
+            LOGS.googletest.replace(
                 "4: [  PASSED",
                 "4: [  FAILED  ] format_test.new (1 ms)\n"
                 "4: [       OK ] format_test.new (0 ms)\n4: [  PASSED",
             ),
-            _GOOGLETEST.replace("[  PASSED  ] 2", "[  PASSED  ] 1"),
+            LOGS.googletest.replace("[  PASSED  ] 2", "[  PASSED  ] 1"),
         ),
     ),
     "go": Example(
@@ -253,67 +223,67 @@ EXAMPLES = {
     ),
     "maven": Example(
         ("parse_log_maven",),
-        _MAVEN,
-        (_MAVEN.replace("[ERROR]", "[INFO] BUILD SUCCESS\n[ERROR]"),),
+        LOGS.maven,
+        (LOGS.maven.replace("[ERROR]", "[INFO] BUILD SUCCESS\n[ERROR]"),),
     ),
     "ant": Example(
         ("parse_log_ant",),
-        _ANT,
-        (f"{_ANT}    [junit] [PASS] breaks(com.example.TransformTest)\n",),
+        LOGS.ant,
+        (f"{LOGS.ant}    [junit] [PASS] breaks(com.example.TransformTest)\n",),
     ),
     "gradle": Example(
         ("parse_log_gradle_custom",),
-        _GRADLE,
-        (f"{_GRADLE}com.example.FlowTest > breaks PASSED\n",),
+        LOGS.gradle,
+        (f"{LOGS.gradle}com.example.FlowTest > breaks PASSED\n",),
     ),
     "phpunit": Example(
         ("parse_log_phpunit",),
-        _PHPUNIT,
-        (_PHPUNIT.replace("\nTests: 4", " ✔ Breaks\n\nTests: 4").replace("4, ", "3, "),),
+        LOGS.phpunit,
+        (LOGS.phpunit.replace("\nTests: 4", " ✔ Breaks\n\nTests: 4").replace("4, ", "3, "),),
     ),
     "minitest": Example(
         ("parse_log_minitest",),
-        _MINITEST,
+        LOGS.minitest,
         (
-            _MINITEST.replace(
+            LOGS.minitest.replace(
                 "\n3 runs", "TestFilters#test_: slugify should break. = 0 s = .\n3 runs"
             ),
         ),
     ),
     "jekyll": Example(
         ("parse_log_jekyll",),
-        _MINITEST,
-        (_MINITEST.replace("1 failures", "2 failures"),),
+        LOGS.minitest,
+        (LOGS.minitest.replace("1 failures", "2 failures"),),
         columns={"instance_id": "jekyll__jekyll-9141"},
     ),
     "cucumber of jekyll": Example(
-        ("parse_log_jekyll",), _CUCUMBER, columns={"instance_id": "jekyll__jekyll-8761"}
+        ("parse_log_jekyll",), LOGS.cucumber, columns={"instance_id": "jekyll__jekyll-8761"}
     ),
     "cucumber": Example(
         ("parse_log_cucumber",),
-        _CUCUMBER,
-        (f"{_CUCUMBER}features/embed.feature ...\n",),
+        LOGS.cucumber,
+        (f"{LOGS.cucumber}features/embed.feature ...\n",),
     ),
     "test-unit": Example(
         ("parse_log_ruby_unit",),
-        _RUBY_UNIT,
+        LOGS.ruby_unit,
         (
-            _RUBY_UNIT.replace("\nFinished", "  test: reads:\t\t.: (0)\n\nFinished").replace(
+            LOGS.ruby_unit.replace("\nFinished", "  test: reads:\t\t.: (0)\n\nFinished").replace(
                 "  test: reads:\t\t.: (0.001)", "  test: reads:\t\t.: (0.001)\n  test: new:\t\tF"
             ),
         ),
     ),
     "rspec": Example(
         ("parse_log_rspec_transformed_json",),
-        _RSPEC,
-        (f"Cop registers an offense - passed\n{_RSPEC}",),
+        LOGS.rspec,
+        (f"Cop registers an offense - passed\n{LOGS.rspec}",),
     ),
     "cargo": Example(
         ("parse_log_cargo",),
-        _CARGO,
+        LOGS.cargo,
         (
-            f"{_CARGO}test tests::common ... ok\n",
-            _CARGO.replace(
+            f"{LOGS.cargo}test tests::common ... ok\n",
+            LOGS.cargo.replace(
                 "tests::reads ... ok", "tests::reads ... FAILED\ntest tests::reads ... ok"
             ),
             "running 2 tests\ntest tests::adds ... ok\ntest tests::common ... ok\n"
