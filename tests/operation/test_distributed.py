@@ -1,7 +1,6 @@
 """Experiments whose shards are flow runs that workers pick up, on a real Prefect server."""
 
 import re
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -24,8 +23,6 @@ from flows.experiments import declaration
 from flows.experiments.cell_state import End
 from flows.experiments.cells import Cell
 from flows.experiments.plan import prepare
-from flows.server import slots
-from flows.server.settings import CELLS
 from flows.server.shard_runs import Order, lease_name, was_given_up
 from flows.server.shards import FlowRunShards
 from flows.shard import shard
@@ -37,10 +34,8 @@ from tests.operation.running import (
     done,
     expect,
     kill_all,
-    online,
     report,
     resolved,
-    run_workers,
     shards,
     states,
     wait_until,
@@ -72,39 +67,10 @@ def one_cell_at_a_time(server: PrefectServer) -> Iterator[None]:
         server.run("durabench", "setup", "--cells", "64")
 
 
-def test_a_worker_completes_an_experiment(server: PrefectServer) -> None:
-    """A worker solves and grades all cells, and a second run adds nothing."""
-    with run_workers(server, 1):
-        expect(server, begin(server))
-        ended = states(server, "apart")
-        assert set(ended) == {"COMPLETED"}
-        assert resolved(server, "apart") == {"mini": 2, "null": 0}
-        expect(server, begin(server))
-        assert states(server, "apart") == ended
-
-
 @pytest.mark.full
 @pytest.mark.usefixtures("workers")
-def test_workers_stop_when_it_is_decided(server: PrefectServer) -> None:
-    """Shards get no further instances, what has begun is whole, and a second run adds nothing. A
-    run whose key is wrong stops, although only its workers see that."""
-    rule = {
-        "arms": [{"name": name, "agent": name} for name in ("gold", "null")],
-        "select": {"slice": ":15"},
-        "primary": {"baseline": "null", "candidate": "gold"},
-        "stop_when": {"primary": "decided", "alpha": 0.4},
-        "concurrency": 1,
-    }
-    expect(server, begin(server, name="early", **rule))
-    gold, null = report(server, "early").arms
-    assert gold.resolved == gold.planned == null.planned
-    assert null.resolved == 0
-    assert 4 <= gold.planned < 15
-    assert done(server, "early") == 2 * gold.planned
-    assert set(states(server, "early")) == {"COMPLETED"}
-    expect(server, begin(server, name="early", **rule))
-    assert done(server, "early") == 2 * gold.planned
-
+def test_a_run_whose_key_is_wrong_stops(server: PrefectServer) -> None:
+    """It stops, although only its workers see that."""
     with OpenAIServer(lambda _: unauthorised()) as models:
         model = {"name": "openai/any", "api_base": models.url}
         only = {"name": "mini", "agent": "mini", "model": model}
@@ -114,17 +80,6 @@ def test_workers_stop_when_it_is_decided(server: PrefectServer) -> None:
     last = server.printed(failing).splitlines()[-1]
     assert "cells all ended as infrastructure for one cause: refused: Incorrect API key" in last
     assert "COMPLETED" not in states(server, "braked")
-
-
-@pytest.mark.full
-@pytest.mark.usefixtures("workers")
-def test_each_worker_has_a_shard_before_one_has_two(server: PrefectServer) -> None:
-    """Both workers have room for all shards, and each gets one."""
-    wait_until(lambda: len(online(server)) == 2)
-    expect(server, begin(server, name="placed", repeats=4))
-    ended = [run for run in shards(server, "placed") if run["state"]["type"] == "COMPLETED"]
-    assert {run["labels"]["prefect.worker.name"] for run in ended} == online(server)
-    assert len(ended) == 2
 
 
 def all_logged(server: PrefectServer, runs: list[str], expected: list[str]) -> list[str] | None:
@@ -223,21 +178,6 @@ def test_the_limit_over_all_cells_holds_over_workers(server: PrefectServer) -> N
     assert len(rows) == 4
     for one, after in pairwise(rows):
         assert one["started_at"] + timedelta(seconds=one["duration_s"]) <= after["started_at"]
-
-
-@pytest.mark.full
-@pytest.mark.usefixtures("workers")
-def test_a_slot_of_a_killed_cell_is_free_again(server: PrefectServer) -> None:
-    """A slot whose holder no longer renews it is released when its lease expires."""
-    slot_s = slots.LEASE_S
-    with one_cell_at_a_time(server):
-        held = {"names": [CELLS], "slots": 1, "lease_duration": slot_s}
-        server.post("/v2/concurrency_limits/increment-with-lease", held)
-        started = time.monotonic()
-        alive = [{"name": "null", "agent": "null"}]
-        expect(server, begin(server, name="next", arms=alive, select={"sample": 1}))
-        assert slot_s / 2 < time.monotonic() - started < 3 * slot_s
-    assert resolved(server, "next") == {"null": 0}
 
 
 @pytest.mark.full
