@@ -63,12 +63,21 @@ def attempt_id(terminal: Terminal) -> str:
 
 @pytest.mark.journey("chat", "chat --instance", "end")
 def test_it_is_about_an_instance(
-    terminal: Terminal, declare: Callable[..., str], environment: str
+    terminal: Terminal,
+    declare: Callable[..., str],
+    environment: str,
+    request: pytest.FixtureRequest,
 ) -> None:
-    """It starts with the task of the instance, and its end submits the change."""
+    """It starts with the task of the instance, and its end submits the change. While it waits, it
+    has no container."""
     file = declare(write("notes.txt"), "It is written.", interactive=True)
     begun = terminal.durabench("chat", "--instance", INSTANCE, "-x", file, "-e", environment)
     assert "It is written." in begun
+    if environment == "docker":
+        client = request.getfixturevalue("docker_client")
+        own = {"label": f"durabench.attempt={attempt_id(terminal)}"}
+        # One that is being removed is listed, and then cannot be inspected any more.
+        assert client.containers.list(all=True, filters=own, ignore_removed=True) == []
     ended = terminal.durabench("end", attempt_id(terminal)[:12], "thank you", "--wait")
     assert "[ended] submitted (It is written.)" in ended
     [row] = terminal.rows("attempts")

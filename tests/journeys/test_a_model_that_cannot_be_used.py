@@ -1,39 +1,22 @@
 """`durabench run` with a model that cannot be reached or paid."""
 
 import json
-import os
 import signal
 import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.journeys.command_line import PROGRAM, Terminal
 from tests.servers import openai_server as api
 from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 DEAD = "http://127.0.0.1:9/v1"
 
 
-def durabench(
-    folder: Path, *arguments: str, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Run the command as a user does, with the given variables and no other keys of models."""
-    inherited = {name: value for name, value in os.environ.items() if "API_KEY" not in name}
-    return subprocess.run(
-        [sys.executable, "-c", "from flows.cli.app import app; app()", *arguments],
-        cwd=folder,
-        env={**inherited, "COLUMNS": "200", **environment},
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=240,
-        check=False,
-    )
-
-
-def declare(folder: Path, model: dict[str, Any], **fields: Any) -> str:
+def declare(terminal: Terminal, model: dict[str, Any], **fields: Any) -> str:
     declared = {
         "name": "x",
         "environment": "host",
@@ -42,11 +25,9 @@ def declare(folder: Path, model: dict[str, Any], **fields: Any) -> str:
         "model": model,
         **fields,
     }
-    (folder / "x.json").write_text(json.dumps(declared))
-    return "x.json"
+    return terminal.write("x.yaml", declared)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "fields", "key", "problem"),
     [
@@ -70,51 +51,48 @@ def declare(folder: Path, model: dict[str, Any], **fields: Any) -> str:
     ids=["no key", "no provider", "no server", "nothing at all"],
 )
 def test_it_is_found_before_the_first_call(
-    tmp_path: Path, model: dict[str, Any], fields: dict[str, Any], key: str | None, problem: str
+    terminal: Terminal, model: dict[str, Any], fields: dict[str, Any], key: str | None, problem: str
 ) -> None:
     """A line for each mistake names the arm and the remedy, with exit code 2. Nothing started."""
-    environment = {} if key is None else {"OPENAI_API_KEY": key}
-    done = durabench(tmp_path, "run", declare(tmp_path, model, **fields), **environment)
+    terminal.variables.update({} if key is None else {"OPENAI_API_KEY": key})
+    done = terminal.attempt("run", declare(terminal, model, **fields))
     assert done.returncode == 2
     lines = done.stderr.splitlines()
     assert lines[0].removeprefix("durabench: ").removeprefix("arm a: ").startswith(problem)
     assert all(line.startswith("durabench: ") for line in lines)
     assert len(lines) == (3 if fields else 1)
-    assert not (tmp_path / "lake").exists()
+    assert not (terminal.folder / "lake").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_a_server_without_tools_is_found_by_one_request(tmp_path: Path) -> None:
+def test_a_server_without_tools_is_found_by_one_request(terminal: Terminal) -> None:
     """`run` and `doctor` say what to change. With it, the run only makes the arm's own call."""
     no_tools = api.error(400, "mine does not support tools")
     with api.OpenAIServer([api.text("Done.")], on_probe=lambda _: no_tools) as server:
         own = {"name": "openai/mine", "api_base": server.url}
-        file = declare(tmp_path, own)
-        done = durabench(tmp_path, "run", file)
+        file = declare(terminal, own)
+        done = terminal.attempt("run", file)
         assert done.returncode == 2, done.stderr
         [line] = done.stderr.splitlines()
         assert "arm a: openai/mine cannot be used: mine does not support tools (" in line
         assert "native_tools: false" in line
-        assert not (tmp_path / "lake").exists()
-        looked = durabench(tmp_path, "doctor", "--experiment", file)
+        assert not (terminal.folder / "lake").exists()
+        looked = terminal.attempt("doctor", "--experiment", file)
         assert looked.returncode == 3
         assert f"problem  {line.removeprefix('durabench: ')}" in looked.stdout.splitlines()
         server.on_probe = lambda _: api.text("Yes.")
-        file = declare(tmp_path, {**own, "native_tools": False})
-        done = durabench(tmp_path, "run", file, "--no-grade")
+        file = declare(terminal, {**own, "native_tools": False})
+        done = terminal.attempt("run", file, "--no-grade")
         assert done.returncode == 0, done.stderr
         assert len(server.requests) == 1
 
 
-@pytest.mark.slow
-def test_a_run_stops_when_its_first_cells_fail_for_one_cause(tmp_path: Path) -> None:
+def test_a_run_stops_when_its_first_cells_fail_for_one_cause(terminal: Terminal) -> None:
     """It names the cause, takes no further cell, bills nothing, and the next run tries again."""
     key_is_wrong = api.Reply({"error": {"message": "Incorrect API key: sk-1"}}, status=401)
     with api.OpenAIServer(lambda _: key_is_wrong) as server:
         model = {"name": "openai/mine", "api_base": server.url}
-        file = declare(tmp_path, model, select={"sample": 4}, concurrency=1)
-        done = durabench(tmp_path, "run", file)
+        file = declare(terminal, model, select={"sample": 4}, concurrency=1)
+        done = terminal.attempt("run", file)
         assert done.returncode == 3, done.stderr
         last = done.stderr.splitlines()[-1]
         assert last.startswith(
@@ -122,34 +100,33 @@ def test_a_run_stops_when_its_first_cells_fail_for_one_cause(tmp_path: Path) -> 
             "cause: refused: Incorrect API key: sk-1"
         )
         assert len(server.requests) <= 4  # of the cells that failed, and of one that had started
-    told = json.loads(durabench(tmp_path, "status", "x", "--json").stdout)
+    told = json.loads(terminal.attempt("status", "x", "--json").stdout)
     assert told["states"]["infrastructure"] == 3
     assert told["billed_usd"] == 0
     with api.OpenAIServer(lambda _: api.text("Done.")) as server:
         own = {"name": "openai/mine", "api_base": server.url}
-        file = declare(tmp_path, own, select={"sample": 4}, concurrency=4)
-        again = durabench(tmp_path, "run", file, "--no-grade")
+        file = declare(terminal, own, select={"sample": 4}, concurrency=4)
+        again = terminal.attempt("run", file, "--no-grade")
     assert again.returncode == 0, again.stderr
 
 
-@pytest.mark.slow
-def test_a_wait_for_a_model_is_shown_while_it_lasts(tmp_path: Path) -> None:
+def test_a_wait_for_a_model_is_shown_while_it_lasts(terminal: Terminal) -> None:
     """One line on the terminal for all cells, and one for each of them in `status`."""
     overloaded = api.Reply({"error": {"message": "overloaded"}}, status=500)
     with api.OpenAIServer(lambda _: overloaded) as server:
         model = {"name": "openai/mine", "api_base": server.url}
-        file = declare(tmp_path, model, select={"sample": 2}, concurrency=2)
+        file = declare(terminal, model, select={"sample": 2}, concurrency=2)
         running = subprocess.Popen(
-            [sys.executable, "-c", "from flows.cli.app import app; app()", "run", file],
-            cwd=tmp_path,
-            env={**os.environ, "COLUMNS": "200"},
+            [*PROGRAM, "run", file],
+            cwd=terminal.folder,
+            env=terminal.environment,
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,
         )
         try:
             wait_until(lambda: len(server.requests) >= 7, seconds=200)
-            told = json.loads(durabench(tmp_path, "status", "x", "--json").stdout)
+            told = json.loads(terminal.attempt("status", "x", "--json").stdout)
         finally:
             running.send_signal(signal.SIGINT)
             _, printed = running.communicate(timeout=60)
@@ -160,29 +137,27 @@ def test_a_wait_for_a_model_is_shown_while_it_lasts(tmp_path: Path) -> None:
     assert "try 3 of 9 failed: server error: overloaded; the next one is in " in line
 
 
-@pytest.mark.slow
 @pytest.mark.full
-def test_a_finished_experiment_needs_no_key(tmp_path: Path) -> None:
+def test_a_finished_experiment_needs_no_key(terminal: Terminal) -> None:
     """A private server needs none either. The second run uses the model's provider itself, has
     nothing to buy, and reports."""
     with api.OpenAIServer([api.text("Done.")]) as server:
         own = {"name": "openai/gpt-4o", "api_base": server.url}
-        first = durabench(tmp_path, "run", declare(tmp_path, own))
+        first = terminal.attempt("run", declare(terminal, own))
         asked = len(server.requests)
-        second = durabench(tmp_path, "run", declare(tmp_path, {"name": "openai/gpt-4o"}))
+        second = terminal.attempt("run", declare(terminal, {"name": "openai/gpt-4o"}))
         assert len(server.requests) == asked > 0
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [["job"], pytest.param(["chat", "--repo"], marks=pytest.mark.full)],
     ids=["job", "chat"],
 )
-def test_jobs_and_chats_begin_with_no_call_either(tmp_path: Path, command: list[str]) -> None:
+def test_jobs_and_chats_begin_with_no_call_either(terminal: Terminal, command: list[str]) -> None:
     """One line names the key, with exit code 2, before the first turn of an arm."""
-    repository = tmp_path / "repository"
+    repository = terminal.folder / "repository"
     repository.mkdir()
     (repository / "a.py").write_text("x = 1\n")
     as_somebody = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
@@ -193,7 +168,7 @@ def test_jobs_and_chats_begin_with_no_call_either(tmp_path: Path, command: list[
         "job": ["Change x", "--arm", "mini", "--verify", "none"],
     }
     options = ["--model", "openai/gpt-4o", "--environment", "host"]
-    done = durabench(tmp_path, *command, str(repository), *said[command[0]], *options)
+    done = terminal.attempt(*command, str(repository), *said[command[0]], *options)
     assert done.returncode == 2, done.stderr
     [line] = [each for each in done.stderr.splitlines() if each.startswith("durabench: ")]
     assert line.endswith("openai/gpt-4o needs OPENAI_API_KEY in the environment")

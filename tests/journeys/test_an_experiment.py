@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from eval import instances
 from flows.cli.exits import EXIT_INFRASTRUCTURE
 from flows.storage.lake import Row
 from tests.journeys.command_line import Terminal
+from tests.servers.prefect_server import PrefectServer
 
 pytestmark = pytest.mark.slow
 
@@ -36,12 +38,32 @@ def run(terminal: Terminal, environment: str) -> dict[tuple[str, str], Row]:
     printed = terminal.durabench("run", "trial.yaml")
     assert "[8/8]" in printed
     assert "able against unable (primary)" in printed
+    return read_attempts(terminal)
+
+
+def read_attempts(terminal: Terminal) -> dict[tuple[str, str], Row]:
+    """Return the attempts of the experiment by arm and instance."""
     return {
         (arm, row["instance_id"]): row
         for arm in ("able", "unable", "gold", "null")
         for unit in terminal.lake.units("attempts", "*", "trial", arm)
         for row in terminal.lake.read("attempts", "trial", arm, unit)
     }
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, prefect_server: PrefectServer) -> Path:
+    """Return a folder in which the experiment has run on the host."""
+    folder = tmp_path_factory.mktemp("finished")
+    run(Terminal(folder, {"PREFECT_API_URL": prefect_server.url}), "host")
+    return folder
+
+
+@pytest.fixture
+def after(terminal: Terminal, finished: Path) -> Terminal:
+    """Return a terminal in a copy of that folder."""
+    shutil.copytree(finished, terminal.folder, dirs_exist_ok=True)
+    return terminal
 
 
 @pytest.mark.journey("run")
@@ -51,17 +73,18 @@ def test_it_runs(terminal: Terminal, environment: str) -> None:
     assert {row["environment"] for row in attempts.values()} == {environment}
     verdicts = {row["attempt_id"]: row["outcome"] for row in terminal.rows("evaluations")}
     of_cell = {cell: verdicts[row["attempt_id"]] for cell, row in attempts.items()}
-    assert {of_cell["gold", each] for each in (FIRST, SECOND)} == {"resolved"}
-    assert {of_cell["null", each] for each in (FIRST, SECOND)} == {"unresolved"}
+    earned = {"able": "resolved", "unable": "unresolved", "gold": "resolved", "null": "unresolved"}
+    assert of_cell == {cell: earned[cell[0]] for cell in attempts}
+    pages = terminal.folder / "lake" / "reports" / "trial"
+    assert "simulated model" in (pages / "index.html").read_text()
+    assert ("no isolation" in (pages / "report.md").read_text()) == (environment == "host")
 
 
 @pytest.mark.journey("run")
 @pytest.mark.parametrize("table", ["predictions", "llm_calls"])
-def test_a_damaged_file_is_restored(terminal: Terminal, table: str) -> None:
+def test_a_damaged_file_is_restored(after: Terminal, table: str) -> None:
     """One line names it, and what to move away with it. Then a run writes it again."""
-    text = EXPERIMENT.format(environment="host", ids=FIRST)
-    (terminal.folder / "trial.yaml").write_text(text)
-    terminal.durabench("run", "trial.yaml")
+    terminal = after
     rows = sorted(terminal.rows(table), key=str)
     file = next((terminal.folder / "lake" / table).rglob("arm=able/*.parquet"))
     os.truncate(file, 100)
@@ -69,6 +92,9 @@ def test_a_damaged_file_is_restored(terminal: Terminal, table: str) -> None:
     [line] = printed.partition("durabench: ")[2].splitlines()
     assert line.startswith(f"{file} is damaged: ")
     assert ("with its file in attempts" in line) == (table == "llm_calls")
+    report = terminal.attempt("report", "trial")
+    assert f"{file} is damaged: " in report.stderr
+    assert "Traceback" not in report.stderr
     if table == "llm_calls":
         Path(str(file).replace(table, "attempts")).unlink()
     file.rename(terminal.folder / "damaged.parquet")
@@ -80,10 +106,10 @@ def test_a_damaged_file_is_restored(terminal: Terminal, table: str) -> None:
     *("run", "status", "trace", "graph", "diagnose", "fork --at", "fork --change"),
     *("report", "report --compare", "report --cutoff", "history", "prune"),
 )
-def test_it_runs_once_and_can_be_looked_at(terminal: Terminal) -> None:
+def test_it_runs_once_and_can_be_looked_at(after: Terminal) -> None:
     """After its rows were put into few files, a second run does nothing. Every command shows the
     same attempts, verdicts and costs."""
-    attempts = run(terminal, "host")
+    terminal, attempts = after, read_attempts(after)
     verdicts = {row["attempt_id"]: row["outcome"] for row in terminal.rows("evaluations")}
     only_rows = ("prune", "--older-than", "0h", "--only", "rows")
     assert "files of attempts that ended fit into about " in terminal.durabench(*only_rows)
@@ -126,12 +152,12 @@ def test_it_runs_once_and_can_be_looked_at(terminal: Terminal) -> None:
 
 
 @pytest.mark.journey(
-    *("run", "export", "export --duckdb", "export --atif", "export --inspect", "grade", "report"),
+    *("export", "export --duckdb", "export --atif", "export --inspect", "grade", "report"),
     *("import atif", "import inspect", "import table"),
 )
-def test_it_is_exchanged_with_other_programs(terminal: Terminal) -> None:
+def test_it_is_exchanged_with_other_programs(after: Terminal) -> None:
     """Exports can be imported, with the same verdicts and costs, and are graded equally."""
-    run(terminal, "host")
+    terminal = after
     first = terminal.durabench("status", "trial", "--json")
     resolved = {arm["arm"]: arm["resolved"] for arm in json.loads(first)["arms"]}
     terminal.durabench("export", "trial", "-o", "out", "--trajectories")

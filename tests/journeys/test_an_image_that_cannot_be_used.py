@@ -12,7 +12,7 @@ from flows.benchmark import benchmark
 from flows.display.errors import IncompleteRun
 from flows.experiments import declaration
 from reports.analysis.standing import read_standings
-from tests.flows.test_budgets import rows
+from tests.flows.conftest import rows
 from tests.unfit_images import OF_USERS, UNFIT_LAYERS, layered
 
 INSTANCE = instances.load("bundled")[0]

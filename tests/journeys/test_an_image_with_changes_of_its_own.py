@@ -11,7 +11,7 @@ from docker import DockerClient
 from eval import images, instances
 from flows.benchmark import benchmark
 from flows.experiments import declaration
-from tests.flows.test_budgets import rows
+from tests.flows.conftest import rows
 
 INSTANCE = instances.load("bundled")[0]
 SKILLED = {"provider": "simulated", "skill": 1.0, "wrong_anchors": 0, "overspecified_anchors": 0}

@@ -7,7 +7,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from typer.testing import CliRunner
 
+from flows.cli.app import app
 from tests.journeys.command_line import Terminal
 
 JOB = Path(__file__).parents[1] / "flows" / "formats" / "harbor_job"
@@ -112,13 +114,15 @@ def test_an_experiment_keeps_its_declared_comparisons(terminal: Terminal) -> Non
     assert "night-a against other" in said, "a given baseline comes first"
 
 
-@pytest.mark.journey("compare")
-def test_results_that_cannot_be_compared_are_named(terminal: Terminal) -> None:
+def test_results_that_cannot_be_compared_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each mistake is one line."""
-    write_table(terminal.folder / "one.csv", 1)
-    write_table(terminal.folder / "other.csv", 1, ["else__where-1"])
-    (terminal.folder / "empty").mkdir()
-    (terminal.folder / "notes.txt").write_text("nothing")
+    monkeypatch.chdir(tmp_path)
+    write_table(Path("one.csv"), 1)
+    write_table(Path("other.csv"), 1, ["else__where-1"])
+    Path("empty").mkdir()
+    Path("notes.txt").write_text("nothing")
     for arguments, reason in (
         (("one.csv",), "there is one arm only (one)"),
         (("one.csv", "nowhere"), "nowhere is neither a file, a folder nor an experiment"),
@@ -130,6 +134,6 @@ def test_results_that_cannot_be_compared_are_named(terminal: Terminal) -> None:
         (("one.csv", "empty"), "holds no results that are known"),
         (("one.csv", "notes.txt"), "not a file of results"),
     ):
-        said = terminal.durabench("compare", *arguments, code=2)
-        assert reason in said, said
-        assert len(said.splitlines()) == 1, said
+        done = CliRunner().invoke(app, ["compare", *arguments])
+        assert (done.exit_code, len(done.output.splitlines())) == (2, 1), done.output
+        assert reason in done.stderr

@@ -89,17 +89,3 @@ def test_an_image_that_was_built_anew_counts_once(
         assert "them resolves 1 of 1" in printed
         assert "\nsuspect: 0 of 1 resolved patch\n" in printed
         assert len(terminal.rows("evaluations")) == gradings
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [("", "no prediction"), ("{", "JSON"), ('{"instance_id": "a__b-1"}', "model_name_or_path")],
-    ids=["empty", "no JSON", "no arm"],
-)
-def test_an_unusable_file_is_one_line(terminal: Terminal, content: str, problem: str) -> None:
-    """The line names the file and the problem, with exit code 2, and nothing is recorded."""
-    (terminal.folder / "preds.jsonl").write_text(content)
-    printed = terminal.durabench("grade", "preds.jsonl", "--name", "x", "-e", "host", code=2)
-    [line] = printed.splitlines()
-    assert problem in line
-    assert not (terminal.folder / "lake").exists()

@@ -23,8 +23,6 @@ TASK = instances.load("bundled")[0]
 PRO = TASK.instance_id  # the simulated models know it
 IMAGE = "durabench-test/own-commands:latest"
 PYTEST = "python -m pytest -rA -p no:cacheprovider tests"
-PLACES = ("/app", "/pocket", "/testbed")
-
 PREPARE = f"""
 set -e
 cd /testbed
