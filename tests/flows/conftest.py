@@ -32,6 +32,12 @@ def lake_path(tmp_path: Path) -> str:
     return str(tmp_path / "lake")
 
 
+def rows(lake_path: str, table: str) -> list[dict[str, Any]]:
+    """Return all rows of a table of a lake."""
+    lake = Lake.existing(lake_path)
+    return [row for unit in lake.units(table, "*") for row in lake.find(table, unit)]
+
+
 class Finished:
     """Lakes with a finished experiment. Each is made once per process; tests get copies."""
 

@@ -9,8 +9,7 @@ from agent.session.session import Session
 from agent.types import Outcome, Task
 from flows.benchmark import benchmark
 from flows.display.errors import IncompleteRun
-from tests.flows.conftest import trial
-from tests.flows.test_budgets import rows
+from tests.flows.conftest import rows, trial
 
 LENGTHS: list[int] = []
 """What the replies of the models were, in each run of the agent."""

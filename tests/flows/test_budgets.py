@@ -6,9 +6,7 @@ import pytest
 
 from flows.benchmark import benchmark
 from flows.display.errors import IncompleteRun
-from flows.storage.journals import open_journal
-from flows.storage.lake import Lake
-from tests.flows.conftest import trial
+from tests.flows.conftest import rows, trial
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
@@ -17,11 +15,6 @@ ARMS = [
     {"name": "unable", "agent": "mini", "model": {"provider": "simulated", "skill": 0}},
 ]
 CONTENT: dict[str, Any] = {"arms": ARMS, "select": {"sample": 1}}
-
-
-def rows(lake_path: str, table: str) -> list[dict[str, Any]]:
-    lake = Lake.existing(lake_path)
-    return [row for unit in lake.units(table, "*") for row in lake.find(table, unit)]
 
 
 def results(lake_path: str) -> dict[str, Any]:
@@ -54,15 +47,3 @@ async def test_a_spent_budget_stops_and_a_larger_one_resumes(
     await benchmark(trial(**CONTENT, budgets={"experiment": {"usd": total + 0.01}}), lake_path)
     assert results(lake_path) == results(undisturbed)
     assert sum(row["billed_usd"] for row in rows(lake_path, "attempts")) == pytest.approx(total)
-
-
-@pytest.mark.full
-async def test_a_budget_of_calls_is_kept_per_attempt(lake_path: str) -> None:
-    """With a budget of two calls, every attempt stops before its third and is billed for two."""
-    budgets = {"attempt": {"calls": 2}}
-    with pytest.raises(IncompleteRun, match="2 of 2 cells stopped by a budget"):
-        await benchmark(trial(**CONTENT, budgets=budgets), lake_path)
-    journal = open_journal(Lake.existing(lake_path))
-    assert [
-        journal.account(row["attempt_id"]).calls_billed for row in rows(lake_path, "attempts")
-    ] == [2, 2]

@@ -15,8 +15,7 @@ from flows.display.errors import GateFailed
 from flows.experiments.declaration import Experiment
 from flows.storage.lake import Lake
 from tests.agent.arms.command.programs import tiny
-from tests.flows.conftest import SUBMIT, trial
-from tests.flows.test_benchmark import rows
+from tests.flows.conftest import SUBMIT, rows, trial
 from tests.servers import openai_server as api
 from tests.servers.openai_server import OpenAIServer
 

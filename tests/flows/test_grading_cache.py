@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eval import grading, harness, instances
+from eval import grading, instances
 from eval.types import Evaluation
 from flows.cells.attempts import grade_submission
 from flows.experiments.cells import Place, Submission
@@ -38,29 +38,6 @@ def gradings(monkeypatch: pytest.MonkeyPatch) -> list[Evaluation]:
 
     monkeypatch.setattr(grading, "grade", counted)
     return made
-
-
-@pytest.mark.full
-async def test_every_ingredient_of_a_verdict_grades_again(
-    lake: Lake, gradings: list[Evaluation], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A change of patch, image digest, row, timeout or swebench release causes exactly one more
-    grading."""
-    changed = [
-        SUBMISSION,
-        replace(SUBMISSION, patch=""),
-        replace(SUBMISSION, place=Place("host", "sha256:2")),
-        replace(SUBMISSION, instance=replace(INSTANCE, row={**INSTANCE.row, "edited": True})),
-        replace(SUBMISSION, timeout_s=61.0),
-    ]
-    for made, submission in enumerate(changed, 1):
-        verdict = await grade_submission(submission, lake, twice=False)
-        assert verdict.outcome == ("resolved" if submission.patch else "unresolved")
-        assert len(gradings) == made
-    monkeypatch.setattr(harness, "version", lambda: "6.0.0")
-    await grade_submission(replace(SUBMISSION), lake, twice=False)  # with another key
-    assert len(gradings) == 6
-    assert len(lake.units("evaluations", "attempt-*", "trial", "a")) == 6
 
 
 async def test_the_same_patch_is_graded_once(lake: Lake, gradings: list[Evaluation]) -> None:

@@ -12,8 +12,7 @@ from flows.cli.app import app
 from flows.storage import report_files
 from flows.storage.lake import Lake
 from tests.agent.arms.command.programs import tiny
-from tests.flows.conftest import trial
-from tests.flows.test_benchmark import rows
+from tests.flows.conftest import rows, trial
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 

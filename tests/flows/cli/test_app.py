@@ -112,12 +112,6 @@ def experiment(text: str) -> str:
     return "trial.yaml"
 
 
-def test_an_unknown_key_is_refused() -> None:
-    """An unknown key is refused with its path in the file."""
-    path = experiment(f"name: t\narms: [{GOLD}]\ncolour: red\n")
-    fails("run", path, because="trial.yaml: colour: unknown key")
-
-
 def test_a_file_and_options_that_declare_are_refused() -> None:
     """The file says what to run. Without either, the line says what to type."""
     path = experiment(f"name: t\narms: [{GOLD}]\n")

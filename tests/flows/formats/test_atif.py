@@ -9,16 +9,11 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from flows.display.errors import UsageError
-from flows.formats import atif, filing, imported_arms
+from flows.formats import atif, filing
 from flows.formats.imported_arms import Summary
 from flows.storage import report_files
 from flows.storage.lake import Lake, Row
-from tests.flows.formats.trajectories import HARBOR_JOB, asked, ran, said, trajectory, write
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake")
+from tests.flows.formats.trajectories import asked, ran, said, trajectory, write
 
 
 def put(lake: Lake, *paths: Path, arm: str | None = None) -> list[Summary]:
@@ -223,28 +218,3 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, lake: Lake) -> None:
         with pytest.raises(UsageError, match=problem):
             put(lake, *paths)
     put(lake, one, one)  # the same path is one file
-
-
-def test_arms_are_replaced_and_compared(tmp_path: Path, lake: Lake) -> None:
-    """An arm imported again replaces the earlier import, and comparisons may be declared."""
-    first = write(tmp_path / "i.json", trajectory(asked("a")))
-    second = write(tmp_path / "j.json", trajectory(asked("b"), asked("c")))
-    put(lake, first, arm="one")
-    put(lake, first, arm="two")
-    declared = imported_arms.read_comparisons("one:two", 0.05, [])
-    filing.file(atif.read([second]), "x", "two", str(lake.root), declared)
-    attempts = {row["instance_id"]: row["model_calls"] for row in lake.rows("attempts", "x")}
-    assert attempts == {"i": 1, "j": 2}
-    report = report_files.read(lake, "x")
-    assert [(pair.baseline, pair.candidate) for pair in report.comparisons] == [("one", "two")]
-
-
-def test_trajectories_that_harbor_wrote(lake: Lake) -> None:
-    """Real files of Harbor are read, with every token and cost."""
-    put(lake, HARBOR_JOB)
-    attempts = lake.rows("attempts", "x")
-    assert len(attempts) == 8
-    stated = [json.loads(path.read_text()) for path in HARBOR_JOB.rglob("trajectory.json")]
-    totals = [one["final_metrics"]["total_prompt_tokens"] for one in stated]
-    assert sum(row["input_tokens"] for row in attempts) == sum(totals)
-    assert all(row["model_calls"] == 2 for row in attempts)

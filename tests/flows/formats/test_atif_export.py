@@ -72,11 +72,6 @@ def _image() -> dict[str, str]:
     return {"media_type": "image/png", "path": "a.png"}
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake")
-
-
 def test_a_round_trip_loses_nothing(tmp_path: Path, lake: Lake) -> None:
     """A trajectory has the same rows in the lake after an export and a second import."""
     put(lake, write(tmp_path / "a__b-1.json", rich()))

@@ -30,20 +30,6 @@ def compare(root: Path, hours: int) -> Report:
     return comparison.compare([str(table), "night"], lake_path=str(root / "lake"))
 
 
-def test_a_comparison_that_was_declared_before_the_run_stays_declared(tmp_path: Path) -> None:
-    """It leads in its direction, and the report does not call it one of an import."""
-    report = compare(tmp_path, -1)
-    first = report.comparisons[0]
-    assert (first.baseline, first.candidate) == ("night-careful", "night-plain")
-    assert (first.role, report.source.plan.margin) == ("primary", 0.1)
-    texts = [note.text for note in report.notes]
-    assert (
-        "Declared before the results: primary night-plain against night-careful with a margin of "
-        "10.0 points."
-    ) in texts
-    assert not any("with the import" in text for text in texts)
-
-
 def test_a_comparison_that_was_declared_after_the_run_is_not_declared(tmp_path: Path) -> None:
     """It is as exploratory as in the report of the experiment alone."""
     report = compare(tmp_path, 2)

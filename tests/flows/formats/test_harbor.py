@@ -25,11 +25,6 @@ ENDINGS = Path(__file__).parent / "harbor_endings"
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake")
-
-
-@pytest.fixture
 def job(tmp_path: Path) -> Path:
     """A copy of the job, to be changed."""
     return Path(shutil.copytree(HARBOR_JOB, tmp_path / "job"))
@@ -303,14 +298,3 @@ def test_a_broken_trajectory_costs_only_its_calls(
     row = first(lake, job)
     assert row["model_calls"] is None
     assert row["cost_usd"] > 0
-
-
-def test_unfinished_trials_are_told(
-    lake: Lake, job: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A trial without a result counts as never run."""
-    min(job.glob("*/result.json")).unlink()
-    arms = put(lake, job)
-    assert sum(arm.planned for arm in arms) == 8
-    assert sum(arm.found for arm in arms) == 7
-    assert "counted as never run: 1 trial without result.json" in capsys.readouterr().err

@@ -30,11 +30,6 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return inspect_tasks.run(tmp_path_factory.mktemp("logs"), ["42", "41"])
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake")
-
-
 def put(lake: Lake, *paths: Path, scorer: str | None = None) -> list[Summary]:
     return filing.file(inspect_import.read(paths, scorer), "x", None, str(lake.root))
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from flows.display.errors import UsageError
-from flows.formats import filing, imported_arms, mini, swebench
+from flows.formats import filing, mini, swebench
 from flows.formats.imported_arms import Comparisons, Summary
 from flows.formats.predictions import PredictionSource
 from flows.storage import report_files
@@ -184,29 +184,6 @@ def test_figures_that_a_trajectory_lacks_are_unknown(
     assert arm.mean_calls == len(replies)
     calls = Lake.existing(str(tmp_path / "lake")).rows("llm_calls", "gemini")
     assert [call["input_tokens"] is None for call in calls] == [True] + [False] * (len(calls) - 1)
-
-
-@pytest.mark.full
-def test_two_folders_under_one_name_are_two_arms(
-    trajectories: Path, source: PredictionSource, tmp_path: Path
-) -> None:
-    """Two folders under one name are two arms, both planned on the instances of either."""
-    folders = [tmp_path / "first", tmp_path / "second"]
-    for number, path in enumerate(sorted(trajectories.glob("*.traj.json"))):
-        for folder in folders[: 1 if number < 8 else 2]:
-            folder.mkdir(exist_ok=True)
-            (folder / path.name).write_bytes(path.read_bytes())
-    put(folders[0], source, "first", str(tmp_path / "lake"))
-    declared = imported_arms.read_comparisons("first:second", 0.1, [])
-    put(folders[1], source, "second", str(tmp_path / "lake"), declared)
-    built = report_files.read(Lake.existing(str(tmp_path / "lake")), "gemini")
-    assert built.audits == ()
-    assert [(arm.name, arm.planned, arm.started) for arm in built.arms] == [
-        ("first", 13, 13),
-        ("second", 13, 5),
-    ]
-    assert built.source.plan.primary == ("first", "second")
-    assert built.comparisons[0].role == "primary"
 
 
 def test_an_export_is_the_official_format(

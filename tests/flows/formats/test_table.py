@@ -1,13 +1,10 @@
 """Tables of published results; every number of the report is recomputed."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
-from scipy.stats import norm
 from typer.testing import CliRunner
 
 from flows.cli.app import app
@@ -16,8 +13,6 @@ from flows.formats.tables import import_table
 from flows.storage import report_files
 from flows.storage.lake import Lake
 from reports.types import Report
-
-Z = float(norm.ppf(0.975))
 
 
 def invoke(*arguments: str) -> Any:
@@ -41,47 +36,6 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def runs(shared_data: Path) -> pd.DataFrame:
-    """Return three published runs: one row per model and instance."""
-    path = shared_data / "mini_runs" / "verified_three_models.parquet"
-    if not path.is_file():
-        pytest.skip(f"needs {path}, which is not part of the project")
-    frame = pd.read_parquet(path)
-    frame.attrs["path"] = str(path)
-    return frame
-
-
-@pytest.fixture(scope="module")
-def report(runs: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Report:
-    lake = tmp_path_factory.mktemp("published")
-    result = invoke(runs.attrs["path"], "--name", "published", "--lake", str(lake))
-    assert result.exit_code == 0, result.output
-    return read(lake, "published")
-
-
-def test_the_arms_of_a_published_table(report: Report, runs: pd.DataFrame) -> None:
-    """Counts, Wilson intervals, costs and calls of each arm equal the recomputed ones."""
-    assert (report.audits, {pair.role for pair in report.comparisons}) == ((), {"exploratory"})
-    assert [arm.name for arm in report.arms] == list(runs.model.unique())
-    for arm in report.arms:
-        rows = runs[runs.model == arm.name]
-        assert (arm.resolved, arm.planned) == (int(rows.resolved.sum()), 500)
-        low, high = wilson(arm.resolved, 500)
-        assert (arm.interval.low, arm.interval.high) == pytest.approx((low, high), abs=1e-9)
-        assert arm.cost.usd == pytest.approx(math.fsum(rows.cost_usd), abs=1e-9)
-        assert arm.cost_per_resolved == pytest.approx(
-            math.fsum(rows.cost_usd) / int(rows.resolved.sum()), abs=1e-9
-        )
-        assert arm.mean_calls == pytest.approx(rows.api_calls.sum() / 500, abs=1e-9)
-
-
-def wilson(successes: int, n: int) -> tuple[float, float]:
-    centre = successes + Z**2 / 2
-    spread = Z * math.sqrt(successes * (n - successes) / n + Z**2 / 4)
-    return (centre - spread) / (n + Z**2), (centre + spread) / (n + Z**2)
-
-
 def test_an_instance_without_a_row_was_never_run(table: Path, tmp_path: Path) -> None:
     """An instance without a row stays in the arm's denominator, and a missing cost is unknown, not
     zero."""
@@ -95,25 +49,6 @@ def test_an_instance_without_a_row_was_never_run(table: Path, tmp_path: Path) ->
     assert (big.cost.usd, big.cost.is_lower_bound) == (0.75, True)
     assert report.comparisons[0].table.only_baseline == 2
     assert report.source.dataset.startswith("results.csv (sha256 ")
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
-def test_every_format_gives_the_same_report(table: Path, suffix: str, tmp_path: Path) -> None:
-    """Parquet and JSON lines with other column names give the same report as CSV."""
-    frame = pd.read_csv(table).astype({"resolved": bool})
-    frame = frame.rename(columns={"model": "who", "resolved": "done"})
-    path = table.with_suffix(suffix)
-    if suffix == ".parquet":
-        frame.to_parquet(path)
-    else:
-        frame.to_json(path, orient="records", lines=True)
-    import_table(table, "first", {}, str(tmp_path))
-    columns = {"arm": "who", "resolved": "done"}
-    import_table(path, "second", columns, str(tmp_path))
-    first, second = read(tmp_path, "first"), read(tmp_path, "second")
-    assert first.comparisons == second.comparisons
-    assert [arm.cost for arm in first.arms] == [arm.cost for arm in second.arms]
 
 
 def test_the_same_table_again_changes_nothing(table: Path, tmp_path: Path) -> None:

@@ -3,14 +3,11 @@
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from flows.cli.app import app
 from flows.formats.imported_arms import Comparisons
 from flows.formats.tables import import_table
 from flows.storage import report_files
 from flows.storage.lake import Lake
-from reports.format import points
 from reports.types import Report
 
 
@@ -160,38 +157,3 @@ def test_comparisons_are_declared_by_arm_or_label(tmp_path: Path) -> None:
     changed = put(tmp_path, TABLE, Comparisons("c:A"))
     assert changed.source.plan == report.source.plan
     assert any("changed after results existed" in note.text for note in changed.notes)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(("first", "others"), [("a:b", ("a:c", "b:d")), ("b:a", ("d:a", "c:d"))])
-def test_a_declared_comparison_keeps_its_direction(
-    first: str, others: tuple[str, str], tmp_path: Path
-) -> None:
-    """In every table, and in the terminal, which shows all of them, whatever the file's order."""
-    arms = {"a": (1, 1, 0), "b": (1, 0, 0), "c": (0, 0, 0), "d": (1, 1, 1)}
-    rows = [
-        f"{arm},x-{n},{resolved},{1 + place}"
-        for place, (arm, verdicts) in enumerate(arms.items())
-        for n, resolved in enumerate(verdicts)
-    ]
-    path = tmp_path / "t.csv"
-    path.write_text("\n".join(["arm,instance_id,resolved,cost", *rows]))
-    options = ["--primary", first, *(word for pair in others for word in ("--compare", pair))]
-    lake = ["--lake", str(tmp_path)]
-    runner = CliRunner()
-    command = ["import", "table", str(path), "--name", "x", *options, *lake]
-    assert runner.invoke(app, command).exit_code == 0
-    result = runner.invoke(app, ["report", "x", *lake])
-    assert result.exit_code == 0, result.output
-    report = report_files.read(Lake.existing(str(tmp_path)), "x")
-    pairs = {f"{pair.baseline}:{pair.candidate}": pair for pair in report.comparisons}
-    assert len(pairs) == 6
-    assert pairs.keys() > {first, *others}
-    terminal = " ".join(result.stdout.split())
-    for each in others:
-        baseline, candidate = each.split(":")
-        lead = (sum(arms[candidate]) - sum(arms[baseline])) / 3
-        assert pairs[each].table.difference == pytest.approx(lead)
-        ratio = (1 + [*arms].index(candidate)) / (1 + [*arms].index(baseline))
-        assert pairs[each].cost_ratio == pytest.approx(ratio)
-        assert f"{candidate} against {baseline} (declared): {points(lead)} points" in terminal

@@ -10,6 +10,7 @@ from flows.jobs.definition import Pipeline
 from flows.jobs.forges.kinds import VARIABLES
 from flows.jobs.request import FORGE, TOKEN, Request
 from flows.storage.images import CACHE_VARIABLE
+from flows.storage.lake import Lake, Row
 from tests.servers.forge import Forge
 
 NAME = "octo/demo"
@@ -68,3 +69,9 @@ def step(name: str, command: str, *depends_on: str, **changes: Any) -> dict[str,
         "depends_on": list(depends_on),
         **changes,
     }
+
+
+def row_of(lake_path: str) -> Row:
+    """Return the row of the lake's only job."""
+    [row] = Lake.existing(lake_path).all_shared("jobs")
+    return row

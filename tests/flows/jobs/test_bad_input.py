@@ -129,20 +129,3 @@ def test_what_cannot_be_published_continues_when_it_can(
     assert done.exit_code == 0, done.output
     assert [len(forge.pulls[NAME]), len(forge.branches(NAME))] == [1, 2]
     assert len(lake.rows("llm_calls", f"job-{row['job_id']}")) == 1
-
-
-@pytest.mark.full
-def test_a_branch_with_other_commits_is_left_as_it_is(
-    forge: Forge, lake_path: str, arms: Path
-) -> None:
-    """The line names the branch, and no pull request is opened."""
-    first = CliRunner().invoke(
-        app, ["job", NAME, TASK, "-x", str(arms), "-e", "host", "--lake", lake_path]
-    )
-    assert first.exit_code == 0, first.output
-    [row] = Lake.existing(lake_path).all_shared("jobs")
-    branch = f"durabench/add-don-t-subtract-{row['job_id']}"
-    forge.git(NAME, "branch", branch, "main")
-    assert f"the branch {branch} has other commits" in refused(lake_path, NAME, "--pr", arms=arms)
-    assert forge.branches(NAME)[branch] == forge.branches(NAME)["main"]
-    assert forge.pulls[NAME] == []

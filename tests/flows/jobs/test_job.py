@@ -12,17 +12,11 @@ from flows.display.errors import GateFailed
 from flows.jobs.approving import approve
 from flows.jobs.job import job
 from flows.jobs.request import API
-from flows.storage.lake import Lake, Row
-from tests.flows.jobs.conftest import BREAK, FILES, NAME, REPAIR, arm, request
+from flows.storage.lake import Lake
+from tests.flows.jobs.conftest import BREAK, FILES, NAME, REPAIR, request, row_of
 from tests.servers.forge import Forge
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
-
-
-def row_of(lake_path: str) -> Row:
-    """Return the row of the lake's only job."""
-    [row] = Lake.existing(lake_path).all_shared("jobs")
-    return row
 
 
 async def test_a_task_becomes_a_draft_pull_request(forge: Forge, lake_path: str) -> None:
@@ -63,20 +57,6 @@ async def test_a_patch_that_breaks_tests_is_not_published(forge: Forge, lake_pat
     assert (row["state"], row["verdict"], row["branch"]) == ("failed", "regressed", None)
     assert "a - b + 1" in row["patch"]
     assert list(forge.branches(NAME)) == ["main"]
-
-
-async def test_a_revision_adds_a_commit_to_the_branch(forge: Forge, lake_path: str) -> None:
-    """The pull request stays the same one, and the arms start at the first commit."""
-    first = await job(request(REPAIR), lake_path)
-    comments = "Also document it."
-    again = "sed -i '1i # Sums.' calc.py"
-    await job(request(again, revises=first, task=comments), lake_path)
-    branch = f"durabench/add-don-t-subtract-{first}"
-    assert len(forge.pulls[NAME]) == 1
-    assert list(forge.branches(NAME)) == [branch, "main"]
-    assert forge.git(NAME, "rev-list", "--count", f"main..{branch}") == "2"
-    assert forge.git(NAME, "show", f"{branch}:calc.py").splitlines()[0] == "# Sums."
-    assert comments in forge.pulls[NAME][0]["body"]
 
 
 async def test_an_issue_is_a_task(forge: Forge, lake_path: str) -> None:
@@ -165,27 +145,6 @@ async def test_a_finished_job_can_be_pruned(forge: Forge, lake_path: str, tmp_pa
     assert list((tmp_path / "cache" / "mirrors").glob("*.git")) == []
     await prune("--experiment", f"job-{job_id}", "--results")
     assert Lake.existing(lake_path).all_shared("jobs") == []
-
-
-@pytest.mark.full
-async def test_a_real_arm_runs_make_and_competes_with_another(forge: Forge, lake_path: str) -> None:
-    """mini-swe-agent's patch is verified by `make test`, and wins over a patch that breaks it."""
-    makefile = "test:\n\tpython3 -c 'from calc import add; assert add(0, 0) == 0'\n"
-    forge.add("octo/made", {"calc.py": FILES["calc.py"], "Makefile": makefile})
-    submit = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt"
-    replies = [
-        {"content": "I repair it.", "command": f"{REPAIR}; git diff calc.py >patch.txt"},
-        {"content": "Done.", "command": submit},
-    ]
-    mini = {"name": "mini", "agent": "mini", "model": {"provider": "scripted", "replies": replies}}
-    await job(request(source="octo/made", arms=[arm("breaking", BREAK), mini]), lake_path)
-    row = row_of(lake_path)
-    assert (row["arm"], row["verdict"], row["verify_command"]) == (
-        "mini",
-        "nothing_broke",
-        "make test",
-    )
-    assert row["reason"] == "the command ends with exit code 0"
 
 
 def test_the_forge_is_asked_at_its_own_address(

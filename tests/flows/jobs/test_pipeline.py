@@ -8,10 +8,8 @@ import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 
-from eval.types import Instance
 from flows.display.errors import GateFailed
-from flows.jobs import rows, runs, verification
-from flows.jobs.approving import approve
+from flows.jobs import runs
 from flows.jobs.pipeline import pipeline as run_pipeline
 from flows.storage.lake import Lake, Row
 from tests.flows.jobs.conftest import BREAK, NAME, REPAIR, pipeline, step
@@ -90,25 +88,6 @@ async def drawn(flow_run_id: str) -> dict[str, str]:
 
 
 @pytest.mark.full
-async def test_steps_that_begin_together_verify_their_base_once(
-    lake_path: str, forge: Forge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The tests run once at each commit, however many steps start there at the same time."""
-    commits, before = list[str](), verification.before
-
-    async def counted(instance: Instance, *others: Any) -> dict[str, Any]:
-        commits.append(instance.base_commit)
-        return await before(instance, *others)
-
-    monkeypatch.setattr(verification, "before", counted)
-    pair = [step(name, f"echo 1 >{name}.txt", "Fix_it") for name in ("c", "d")]
-    asked = pipeline(step("Fix_it", REPAIR), step("b", "echo 1 >b.txt"), *pair)
-    run = await run_pipeline(asked, lake_path)
-    assert set(states(lake_path, run).values()) == {"done"}
-    assert len(commits) == len({*commits}) == 2
-
-
-@pytest.mark.full
 async def test_a_failing_step_that_may_fail_feeds_two_others(forge: Forge, lake_path: str) -> None:
     """The others continue without its change, unless they need its output."""
     needs = "Explain {{steps.may-fail.output.summary}}"
@@ -147,25 +126,6 @@ async def test_the_whole_is_judged(forge: Forge, lake_path: str) -> None:
     with pytest.raises(GateFailed, match="the steps together break tests"):
         await run_pipeline(asked, lake_path)
     assert list(forge.branches(NAME)) == ["main"]
-
-
-@pytest.mark.full
-async def test_a_step_waits_for_approval(forge: Forge, lake_path: str) -> None:
-    """Steps that depend on it wait, others continue, and approving buys nothing twice."""
-    asked = pipeline(
-        step("fix", REPAIR, approval=True), step("notes", ADD), step("after", "date >D", "fix")
-    )
-    run = await run_pipeline(asked, lake_path)
-    assert states(lake_path, run) == {"fix": "waiting", "notes": "done", "after": "skipped"}
-    assert row_of(lake_path, run)["state"] == "waiting"
-    assert forge.pulls[NAME] == []
-    await approve(
-        Lake.existing(lake_path), rows.find(Lake.existing(lake_path), runs.step_id(run, "fix"))
-    )
-    await run_pipeline(asked, lake_path, run=run)
-    assert set(states(lake_path, run).values()) == {"done"}
-    assert len(Lake.existing(lake_path).places("attempts", "*")) == 3
-    assert len(forge.pulls[NAME]) == 1
 
 
 @pytest.mark.full

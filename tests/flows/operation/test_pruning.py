@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ from flows.report import SERVED
 from flows.server import artifacts
 from flows.server.artifacts import artifact_key
 from flows.storage import journals, report_files
-from flows.storage.images import ImageCache
 from flows.storage.journals import VARIABLE, blobs, open_journal
 from flows.storage.lake import Lake
 from reports.compacted import PER_CELL
@@ -405,35 +404,6 @@ async def test_the_latest_version_of_each_artifact_stays(
             CliRunner().invoke, app, ["prune", "--only", "artifacts", "--lake", str(lake.root)]
         )
     assert (said.exit_code, said.stderr.count("\n")) == (3, 1), said.output
-
-
-@pytest.fixture
-def image(docker_client: Any) -> Iterator[str]:
-    """Yield the name of a small local image."""
-    name = "durabench-prune-test:latest"
-    docker_client.api.import_image_from_data(
-        b"\0" * 10240, repository=name.partition(":")[0], tag="latest"
-    )
-    yield name
-    if docker_client.images.list(name):
-        docker_client.images.remove(name)
-
-
-@pytest.mark.full
-@pytest.mark.docker
-async def test_unused_images_are_removed(
-    finished: Finished, lake: Lake, image: str, docker_client: Any
-) -> None:
-    """Images that were fetched for the lake and not needed since are listed first and then
-    removed."""
-    await finished.copy(one(), str(lake.root))
-    ImageCache.of(lake).record_build(image)
-    young = await prune(lake, "--only", "images", "--remove", "--older-than", "1h")
-    assert "0 not needed since" in young.stdout
-    assert "1 not needed since" in (await prune(lake, "--only", "images")).stdout
-    assert docker_client.images.list(image)
-    assert "1 not needed since" in (await prune(lake, "--only", "images", "--remove")).stdout
-    assert docker_client.images.list(image) == []
 
 
 @pytest.mark.full

@@ -1,36 +1,24 @@
 """Events that a run sends to the Prefect server, read back through its API."""
 
-import asyncio
-import signal
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
-from flows.experiments.plan import prepare
 from flows.server import events
 from flows.server.artifacts import artifact_key
 from flows.storage import journals
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial
-from tests.flows.test_waiting import DONE, WRITE
-from tests.servers.prefect_server import CREDENTIALS, PrefectServer
+from tests.servers.prefect_server import PrefectServer
 
 pytestmark = [pytest.mark.full, pytest.mark.slow]
 
 ABLE = {"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}
 GOLD = {"name": "gold", "agent": "gold"}
-ASKS = {
-    "name": "asks",
-    "agent": "loop",
-    "model": {"provider": "scripted", "replies": [WRITE, DONE]},
-    "options": {"capabilities": ["files"], "approval": "patch"},
-}
 LOST = {"name": "lost", "agent": "mini", "model": {"provider": "recorded", "path": "/nowhere"}}
 
 ARRIVAL_S = 30.0
@@ -108,20 +96,3 @@ def test_events_and_artifacts_of_a_run_that_fails_and_resumes(
     flow_run = prefect_server.get(f"/flow_runs/{owner}")
     assert flow_run["name"] == name
     assert prefect_server.get(f"/flows/{flow_run['flow_id']}")["name"] == "benchmark"
-
-
-async def test_an_event_waits_for_a_server_that_is_away(
-    tmp_path: Path, set_timings: Callable[..., None]
-) -> None:
-    """The last event of a run arrives, although the server was gone when it was sent."""
-    set_timings(server_retry_s=0.2)
-    plan = await prepare(trial(name="late", primary=None), str(tmp_path / "lake"))
-    with PrefectServer(tmp_path / "installation") as server:
-        settings = {PREFECT_API_URL: server.url, PREFECT_API_AUTH_STRING: CREDENTIALS}
-        with temporary_settings(settings):
-            news = await events.Announcements.of(plan)
-            server.stop(signal.SIGKILL)
-            sending = asyncio.create_task(news.announce_finish({"done": 8}, "page"))
-            await asyncio.to_thread(server.start)
-            await sending
-            assert told(server, "late", events.FINISHED, 1)

@@ -17,9 +17,7 @@ import pytest
 from agent.errors import InfrastructureError
 from agent.timings import timings
 from flows.server.api import contact
-from tests.servers.cable import Cable
-from tests.servers.postgres import PostgresServer, free_port
-from tests.servers.prefect_server import PrefectServer
+from tests.servers.postgres import free_port
 
 
 @pytest.fixture
@@ -159,19 +157,6 @@ def test_every_command_fails_in_one_line_and_writes_nothing(closed: int, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_server_answers_and_an_address_without_api_is_corrected(
-    prefect_server: PrefectServer,
-) -> None:
-    """A server is recognised by its API address. For its address without `/api`, the error names
-    the right one."""
-    import prefect
-
-    assert contact(prefect_server.url) == prefect.__version__
-    with pytest.raises(InfrastructureError, match=f"set PREFECT_API_URL={prefect_server.url},"):
-        contact(prefect_server.url.removesuffix("/api"))
-
-
-@pytest.mark.slow
 class TestDoctor:
     """The checks of `doctor` are independent: one that fails or hangs hides no other finding."""
 
@@ -205,24 +190,6 @@ class TestDoctor:
         assert code == 0
         assert any("lake: does not exist yet" in line for line in lines)
         assert list(tmp_path.iterdir()) == []
-
-    @pytest.mark.full
-    def test_a_silent_database_and_server(
-        self, tmp_path: Path, postgres: PostgresServer, silent: int
-    ) -> None:
-        """`doctor` gives up on a database and a server that accept connections and never answer."""
-        cable = Cable(postgres.port)
-        cable.silence()
-        url = postgres.create_database().replace(str(postgres.port), str(cable.port))
-        code, lines, took_s = self.said(
-            tmp_path,
-            DURABENCH_DATABASE_URL=url,
-            PREFECT_API_URL=f"http://127.0.0.1:{silent}/api",
-        )
-        cable.cut()
-        assert code == 3
-        assert sum(line.startswith("problem") for line in lines) >= 2
-        assert took_s < 60
 
     @pytest.mark.full
     def test_a_journal_that_is_not_bound_to_the_lake(self, tmp_path: Path) -> None:

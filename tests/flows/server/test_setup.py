@@ -239,22 +239,6 @@ def test_the_settings_are_what_doctor_looks_for(
 
 
 @pytest.mark.full
-def test_a_slot_of_a_limit_survives_a_restart_of_the_server(server: PrefectServer) -> None:
-    """With the settings of `setup`, a slot of a concurrency limit survives a restart of the server,
-    and its lease can be renewed."""
-    assert server.run("durabench", "setup").returncode == 0
-    asked = {"names": [CELLS], "slots": 1, "lease_duration": 300}
-    lease = server.post("/v2/concurrency_limits/increment-with-lease", asked)["lease_id"]
-    server.stop()
-    server.start()
-    server.post(f"/v2/concurrency_limits/leases/{lease}/renew", {"lease_duration": 300})
-    held = server.get(f"/v2/concurrency_limits/{CELLS}")["active_slots"]
-    assert held == 1
-    released = {"lease_id": lease}
-    server.post("/v2/concurrency_limits/decrement-with-lease", released)
-
-
-@pytest.mark.full
 def test_doctor_warns_of_a_server_too_small_for_several_workers(bare: PrefectServer) -> None:
     """With two workers, `doctor` warns of a server on SQLite, missing deployments and slow
     polling."""

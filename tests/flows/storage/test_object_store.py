@@ -17,7 +17,7 @@ from flows.storage import journals, report_files
 from flows.storage.lake import Lake
 from reports.errors import ReportError
 from reports.lake import find_newest
-from tests.flows.conftest import PREDICTION, trial
+from tests.flows.conftest import PREDICTION
 from tests.reports.lake_fixture import LakeBuilder
 from tests.servers.object_store import ObjectStore, forget_connections
 from tests.servers.postgres import free_port
@@ -239,29 +239,3 @@ def test_the_journal_has_to_be_named(
     assert journals.open_journal(lake).find("") == []
     assert checkup._check_lake(url)[0].what == f"lake {url}"
     assert (tmp_path / "journal.sqlite").is_file()
-
-
-@pytest.mark.full
-@pytest.mark.slow
-@pytest.mark.usefixtures("prefect")
-async def test_an_experiment_runs_and_a_second_run_writes_only_the_report(
-    store: ObjectStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An experiment runs to its report, and a second run rewrites only that."""
-    from flows.benchmark import benchmark
-
-    monkeypatch.setenv(journals.VARIABLE, f"sqlite:///{tmp_path / 'journal.sqlite'}")
-    mini = {"name": "mini", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}
-    arms = [mini, {"name": "null", "agent": "null"}]
-    declared = trial(name="stored", select={"sample": 1}, arms=arms, primary=None)
-    page = await benchmark(declared, url)
-    assert page == f"{url}/reports/stored/index.html"
-    before = store.versions(url)
-    report = report_files.read(Lake.existing(url), "stored")
-    assert {arm.name: arm.resolved for arm in report.arms} == {"mini": 1, "null": 0}
-    assert report.audits == ()
-    assert await benchmark(declared, url) == page
-    after = store.versions(url)
-    changed = {name for name in after if after[name] != before.get(name)}
-    assert set(before) == set(after)
-    assert all("/reports/stored/" in name for name in changed)

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
 from eval import instances
 from eval.image_store import ImageStore
@@ -20,8 +19,6 @@ from eval.instances import load
 from eval.types import Instance
 from flows.benchmark import benchmark
 from flows.cells.images.schedule import schedule_images
-from flows.cli.app import app
-from flows.display.errors import IncompleteRun
 from flows.experiments.cells import Place
 from flows.experiments.declaration import Images
 from flows.experiments.stop import Stop
@@ -29,7 +26,6 @@ from flows.storage import report_files
 from flows.storage.images import GB, ImageCache
 from flows.storage.lake import Lake, Row
 from tests.flows.conftest import trial
-from tests.servers.image_registry import ImageRegistry
 from tests.waiting import until
 
 pytestmark = [pytest.mark.docker]
@@ -221,27 +217,6 @@ class TestSchedule:
         assert repo.here() == set(TASKS[:2])
 
     @pytest.mark.usefixtures("store")
-    async def test_a_full_disk_is_waited_for(self, repo: Repo, lake_path: str) -> None:
-        """With room for one image, the second is fetched after the first has been released and
-        evicted."""
-        limit = (FILLER + MB) / GB
-        visits, schedule = self.schedule(repo, lake_path, keep_gb=limit, ahead=1)
-        entered = asyncio.Event()
-
-        async def second() -> None:
-            async with placed.open(visits[1]):
-                entered.set()
-                assert repo.here() == {TASKS[1]}
-
-        async with schedule as placed:
-            async with placed.open(visits[0]):
-                follower = asyncio.create_task(second())
-                await asyncio.sleep(2)
-                assert not entered.is_set()
-                assert repo.here() == {TASKS[0]}
-            await follower
-
-    @pytest.mark.usefixtures("store")
     async def test_no_image_is_fetched_for_a_finished_cell(
         self, repo: Repo, lake_path: str
     ) -> None:
@@ -302,35 +277,3 @@ class TestRuns:
         rows = image_rows(lake_path)
         assert {task for task, row in rows.items() if row["removed_at"] is None} == repo.here()
         assert len(repo.here()) == 2
-
-    @pytest.mark.full
-    async def test_missing_images_are_pulled(
-        self, repo: Repo, lake_path: str, store: ImageStore, tmp_path: Path
-    ) -> None:
-        """Missing images are pulled from their registry. One that the registry lacks is
-        infrastructure, with the command to pull it."""
-        rows = []
-        with ImageRegistry() as registry:
-            for instance in repo.instances[:2]:
-                store.fetch(instance, repo.path)
-                image = registry.take(repo.client, instance.image)
-                rows.append({**instance.row, "image": image})
-            registry.forget(rows[1]["image"])
-            dataset = tmp_path / "rows.json"
-            dataset.write_text(json_of(rows))
-            declared = repo.experiment(dataset=str(dataset), images={"keep_gb": FILLER / GB})
-            with pytest.raises(IncompleteRun, match="1 of 2 cells ended as infrastructure"):
-                await benchmark(declared, lake_path)
-            assert len(Lake.existing(lake_path).all_shared("images")) == 2
-            checked = CliRunner().invoke(app, ["images", "check", "-d", str(dataset)])
-            assert "available locally: 0 of 2 images" in checked.stdout  # larger than the limit
-        built = report_files.read(Lake.existing(lake_path), "trial")
-        assert built.arm("gold").resolved == 1
-        [lost] = [cell for cell in built.cells if cell.state == "infrastructure"]
-        assert f"docker pull {rows[1]['image']}" in lost.detail
-
-
-def json_of(rows: list[dict[str, Any]]) -> str:
-    import json
-
-    return json.dumps(rows, default=str)

@@ -17,7 +17,6 @@ from flows.cli.app import app
 from flows.jobs.cli import terminal
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
-from tests.servers import openai_server
 
 INSTANCE = instances.load(instances.BUNDLED)[0].instance_id
 LIMIT = 100_000
@@ -30,14 +29,6 @@ def answer(text: str) -> str:
 
 def write(path: str) -> dict[str, Any]:
     return {"calls": [{"tool": "write", "arguments": {"path": path, "content": "hello\n"}}]}
-
-
-def calling(name: str, **arguments: Any) -> openai_server.Reply:
-    """Return an answer that calls a tool."""
-    function = {"name": name, "arguments": json.dumps(arguments)}
-    calls = [{"id": "call_1", "type": "function", "function": function}]
-    message = {"role": "assistant", "content": None, "tool_calls": calls}
-    return openai_server.completion(message, finish_reason="tool_calls")
 
 
 @pytest.fixture

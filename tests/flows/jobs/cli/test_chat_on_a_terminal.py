@@ -15,8 +15,6 @@ from tests.terminal import CTRL_C, CTRL_D, ENTER, Terminal
 
 pytestmark = [pytest.mark.slow, pytest.mark.full, pytest.mark.timeout(600)]
 
-SLOW_S = 20
-
 
 def slow(seconds: float) -> dict[str, Any]:
     return {"calls": [{"tool": "run_command", "arguments": {"command": f"sleep {seconds}"}}]}
@@ -79,37 +77,4 @@ def test_ctrl_c_ends_the_turn_and_not_the_chat(
     steps = open_journal(Lake.existing(lake_path)).steps(attempt)
     cut = [step for step in steps if step.result and b"a person ended the turn" in step.result]
     assert [step.kind for step in cut] == ["action"]
-    journals.forget()
-
-
-def test_a_killed_chat_continues_where_it_was(
-    prefect_server: PrefectServer, tmp_path: Path, lake_path: str
-) -> None:
-    """Killed in a turn, it answers each message once, and no call is bought twice."""
-    replies = [
-        slow(SLOW_S),
-        write("notes.txt"),
-        answer("It is written."),
-        answer("You are welcome."),
-    ]
-    with chatting(prefect_server, tmp_path, *replies) as terminal:
-        terminal.until(f"sleep {SLOW_S}")
-        terminal.kill()
-    attempt = chat_id(lake_path)
-    with chatting(prefect_server, tmp_path, attempt=attempt) as terminal:
-        terminal.until("It is written.", times=2)
-        terminal.type(f"Thank you.{ENTER}")
-        terminal.until("You are welcome.", times=2)
-        terminal.type(f"/end{ENTER}")
-        terminal.until("[ended] submitted")
-        assert terminal.ended() == 0
-    assert texts(attempt, lake_path) == [
-        "It is written.",
-        "Thank you.",
-        "You are welcome.",
-        "[end]",
-        "[ended] submitted (You are welcome.)",
-    ]
-    journal = open_journal(Lake.existing(lake_path))
-    assert journal.account(attempt).calls_billed == len(replies)
     journals.forget()
