@@ -17,7 +17,7 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
 from prefect.client.schemas.objects import State
 from prefect.flow_engine import run_flow_async
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import Cancelled, Completed, Failed, Pending, Running
+from prefect.states import Cancelled, Failed, Pending, Running
 
 from flows.experiments import declaration
 from flows.experiments.cell_state import End
@@ -349,72 +349,6 @@ async def test_a_shard_whose_lease_expired_is_replaced(
         state = (await client.read_flow_run(first)).state
         assert state.is_crashed()
         assert "no longer renews its lease" in str(state.message)
-
-
-@pytest.mark.full
-async def test_a_shard_without_cells_gives_its_slot_back(
-    server: PrefectServer, tmp_path: Path
-) -> None:
-    """A shard that ends because others have all cells is replaced only when one is free again."""
-    changes = {"concurrency": 8, "repeats": 2}
-    async with opened(server, "idle", tmp_path, **changes) as (client, shards):
-        journal = journals.open_journal(Lake.existing(tmp_path))
-        await start_four(shards)
-        busy, *idle = shards._runs.values()
-        name = lease_name(busy.id)
-        journal.offer(name)
-        journal.acquire(name, "elsewhere/1-1", 300)
-        while shards.queue.take(name):
-            pass
-        await client.set_flow_run_state(busy.id, Running(), force=True)
-        for run in idle:
-            await client.set_flow_run_state(run.id, Completed(), force=True)
-        await shards.watch()
-        assert [run.id for run in shards._runs.values()] == [busy.id]
-        assert idle
-        shards.queue.give_back("c", name)
-        await shards.watch()
-        begun = list(shards._runs.values())[1:]
-        assert len(begun) == 1
-        await shards.watch()
-        assert list(shards._runs.values())[1:] == begun
-        await client.set_flow_run_state(begun[0].id, Completed(), force=True)
-        await client.set_flow_run_state(busy.id, Completed(), force=True)
-        for cell in "abcd":
-            shards.queue.end(cell, name, "done", "resolved")
-        shards.queue.take(name)
-        shards.queue.end("c", name, "done", "resolved")
-        await shards.watch()
-        assert not shards.is_at_work
-
-
-@pytest.mark.full
-async def test_a_shard_that_is_about_to_take_a_cell_is_not_helped(
-    server: PrefectServer, tmp_path: Path
-) -> None:
-    """A flow run of one cell has its lease before its cell, which no other flow run gets then."""
-    changes = {"execution": "distributed", "concurrency": 8}  # two shards, also without a worker
-    async with opened(server, "about", tmp_path, **changes) as (client, shards):
-        journal = journals.open_journal(Lake.existing(tmp_path))
-        shards.queue.add(["a", "b"])
-        await shards.start(2, never)
-        ended, begun = shards._runs.values()
-        for run in (ended, begun):
-            journal.offer(lease_name(run.id))
-            journal.acquire(lease_name(run.id), "elsewhere/1-1", 300)
-            await client.set_flow_run_state(run.id, Running(), force=True)
-        shards.queue.take(lease_name(ended.id))
-        await shards.watch()
-        shards.queue.end("a", lease_name(ended.id), "done", "resolved")
-        await client.set_flow_run_state(ended.id, Completed(), force=True)
-        await shards.watch()
-        assert {number: run.id for number, run in shards._runs.items()} == {2: begun.id}
-        shards.queue.take(lease_name(begun.id))
-        await shards.watch()
-        assert 1 not in shards._runs
-        shards.queue.give_back("b", lease_name(begun.id))
-        await shards.watch()
-        assert 1 in shards._runs
 
 
 @pytest.mark.full
