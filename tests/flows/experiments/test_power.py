@@ -6,15 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from flows.experiments.power import Assumption, Question, answer
-from reports.statistics.power import (
-    Design,
-    detection_power,
-    instances_needed,
-)
 from tests.reports.lake_fixture import LakeBuilder
-
-ASSUMED = Assumption(0.3, "assumed", 0.5, "assumed")
 
 
 def printed(*arguments: str) -> str:
@@ -45,16 +37,6 @@ def measured(tmp_path: Path) -> LakeBuilder:
         lake.cell("quick", instance, "resolved" if number < 4 else "unresolved")
         lake.cell("careful", instance, "resolved" if 1 <= number < 6 else "unresolved")
     return lake
-
-
-def test_a_difference_gives_the_instances() -> None:
-    """A difference gives the number of instances needed, and the power of the planned instances."""
-    one, two = answer(Question(60, 2, 0.15, 0.8), ASSUMED)
-    design = Design(60, 1, 0.3, 0.15, 0.5)
-    assert one.instances == instances_needed(design, 0.8)
-    assert one.power == detection_power(design)
-    assert two.instances < 0.9 * one.instances
-    assert two.power > 1.1 * one.power
 
 
 def test_the_table_shows_the_answer_and_what_it_assumes() -> None:

@@ -4,8 +4,6 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from flows.formats import filing, imported_arms, swebench
@@ -83,27 +81,6 @@ def test_arms_of_other_files_and_commands_stay(
     assert report.audits == ()
 
 
-def test_a_corrected_submission_takes_the_place_of_the_first(tmp_path: Path, lake: Path) -> None:
-    """Patches and verdicts that a corrected submission no longer has are removed."""
-    run, preds = tmp_path / "run.json", tmp_path / "preds.jsonl"
-
-    def put_run(resolved: list[str], patches: dict[str, str]) -> None:
-        run.write_text(json.dumps({"resolved_ids": resolved, "submitted_ids": [*patches]}))
-        lines = [
-            {"instance_id": i, "model_name_or_path": "m", "model_patch": p}
-            for i, p in patches.items()
-        ]
-        preds.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        put_submission(run, preds, "x", None, str(lake))
-
-    put_run(["x-1", "x-2"], {"x-1": "one", "x-2": "two", "typo": "three"})
-    put_run(["x-1"], {"x-1": "other", "x-2": "two"})
-    report = read(lake)
-    assert counts(report) == {"m": (1, 2, 2)}
-    assert {cell.instance_id: cell.state for cell in report.cells}["x-2"] == "ungraded"
-    assert (report.audits, report.arm("m").cells_tried_again) == ((), 0)
-
-
 class Killed(BaseException):
     """A stand-in for SIGKILL."""
 
@@ -174,29 +151,3 @@ def test_an_incomplete_declaration_is_ignored(tmp_path: Path, lake: Path) -> Non
     store.write("experiments", "x", "a", "21000101-other", [later])
     assert counts(read(lake)).keys() == {"a", "b"}
     assert [arm.name for arm in imported_arms.load_arms(store, "x")] == ["a", "b"]
-
-
-def test_an_older_lake_is_read_and_repaired(tmp_path: Path, lake: Path) -> None:
-    """A lake without the newer columns, with 0 for unknown figures and one file `table` per arm, is
-    read. The next import repairs it."""
-    path = table(tmp_path / "t.csv", "a,x-1,1,1,1", "a,typo,1,1,1", "b,x-1,1,,")
-    put(path, lake)
-    for file in lake.glob("experiments/**/*.parquet"):
-        old = pq.ParquetFile(file).read()
-        pq.write_table(old.drop(["label", "own_instance_ids", "imported_from"]), file)
-    for file in lake.glob("attempts/**/*.parquet"):
-        rows = pq.ParquetFile(file).read().to_pylist()
-        zeros = {name: 0 for name in rows[0] if name.endswith(("_tokens", "_calls"))}
-        schema = pq.read_schema(file)
-        file.unlink()
-        content = {**zeros, "model_calls": 1}
-        changed = pa.Table.from_pylist([row | content for row in rows], schema=schema)
-        pq.write_table(changed, file.with_name("table.parquet"))
-    for file in lake.glob("evaluations/**/*.parquet"):
-        file.rename(file.with_name("table.parquet"))
-    assert read(lake).arm("a").tokens.input == 0
-    put(table(path, "a,x-1,1,1,1", "b,x-1,1,,"), lake)
-    report = read(lake)
-    assert counts(report) == {"a": (1, 1, 1), "b": (1, 1, 1)}
-    assert (report.arm("a").tokens.input, report.arm("b").mean_calls) == (None, None)
-    assert report.audits == ()
