@@ -1,5 +1,6 @@
 """Gates that an experiment declares."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,18 +9,30 @@ from flows.display.errors import UsageError
 from flows.experiments.gates import find_failed_gates
 from flows.storage import report_files
 from flows.storage.lake import Lake
+from reports.types import ArmSummary
 from tests.flows.conftest import trial
 from tests.reports.lake_fixture import LakeBuilder
 
+PARTLY: dict[str, dict[str, Any]] = {
+    "unknown": {"cost_usd": None},
+    "unpriced": {"unpriced_calls": 1},
+    "zero": {"cost_usd": 0.0},
+}
+"""Arms with a cell of which the cost is not known, or only a part of it."""
 
-@pytest.fixture
-def lake(tmp_path: Any) -> LakeBuilder:
-    """Write an arm that resolves one of two instances at a dollar each. Return the lake."""
-    builder = LakeBuilder(tmp_path)
-    builder.declare(["mini", "free"], ["i", "j"])
+
+@pytest.fixture(scope="module")
+def arms(tmp_path_factory: pytest.TempPathFactory) -> Sequence[ArmSummary]:
+    """Return an arm that resolves one of two instances at a dollar each, one that never ran, and
+    those whose costs are partly known."""
+    lake = LakeBuilder(tmp_path_factory.mktemp("lake"))
+    lake.declare(["mini", "free", *PARTLY], ["i", "j"])
     for instance, outcome in (("i", "resolved"), ("j", "unresolved")):
-        builder.cell("mini", instance, outcome, cost_usd=1.0)
-    return builder
+        lake.cell("mini", instance, outcome, cost_usd=1.0)
+    for arm, rest in PARTLY.items():
+        lake.cell(arm, "i", cost_usd=0.5)
+        lake.cell(arm, "j", **rest)
+    return report_files.read(Lake.existing(lake.root), "trial").arms
 
 
 @pytest.mark.parametrize(
@@ -36,29 +49,22 @@ def lake(tmp_path: Any) -> LakeBuilder:
     ],
 )
 def test_a_bound_is_kept_or_not(
-    arm: str, bounds: dict[Any, str], failed: list[str], lake: LakeBuilder
+    arm: str, bounds: dict[Any, str], failed: list[str], arms: Sequence[ArmSummary]
 ) -> None:
     """A bound is compared with the arm's value, and an unknown value keeps none."""
-    arms = report_files.read(Lake.existing(lake.root), "trial").arms
     assert [str(gate) for gate in find_failed_gates({arm: bounds}, arms)] == failed
 
 
 @pytest.mark.parametrize("metric", ["cost_per_instance", "cost_per_resolved"])
 @pytest.mark.parametrize("bound", ["< 100", "> 0"])
-@pytest.mark.parametrize(
-    "rest", [{"cost_usd": None}, {"unpriced_calls": 1}, {"cost_usd": 0.0}], ids=str
-)
+@pytest.mark.parametrize("arm", PARTLY)
 def test_a_lower_bound_keeps_no_gate(
-    metric: Any, bound: str, rest: dict[str, Any], lake: LakeBuilder
+    metric: Any, bound: str, arm: str, arms: Sequence[ArmSummary]
 ) -> None:
     """A cost of which only a part is known passes no gate; what is known still does."""
-    lake.declare(["part"], ["i", "j"], arm_order=2)
-    lake.cell("part", "i", cost_usd=0.5)
-    lake.cell("part", "j", **rest)
-    arms = report_files.read(Lake.existing(lake.root), "trial").arms
-    [failed] = find_failed_gates({"part": {metric: bound, "resolved": ">= 1"}}, arms)
+    [failed] = find_failed_gates({arm: {metric: bound, "resolved": ">= 1"}}, arms)
     assert " and not fully known, not " in str(failed)
-    assert str(failed).startswith(f"part: {metric} is \N{GREATER-THAN OR EQUAL TO} $")
+    assert str(failed).startswith(f"{arm}: {metric} is \N{GREATER-THAN OR EQUAL TO} $")
 
 
 @pytest.mark.parametrize(

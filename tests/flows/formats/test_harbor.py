@@ -159,40 +159,44 @@ def test_an_agent_out_of_time_keeps_its_verdict(lake: Lake) -> None:
     assert sorted(graded[row["attempt_id"]] for row in slow) == [False, False, True, True]
 
 
-@pytest.mark.parametrize(
-    ("exception", "rewarded", "outcome", "state"),
-    [
-        ("ApiRateLimitError", True, "infrastructure", "infrastructure"),
-        ("CancelledError", True, "interrupted", "stopped"),
-        ("BadRequestError", True, "infrastructure", "infrastructure"),
-        ("ContextWindowExceededError", True, "gave_up", "unresolved"),
-        ("NonZeroAgentExitCodeError", True, "gave_up", "unresolved"),
-        ("NonZeroAgentExitCodeError", False, "infrastructure", "infrastructure"),
-        ("RewardFileNotFoundError", False, "submitted", "infrastructure"),
-        (None, False, "submitted", "ungraded"),
-    ],
-)
-def test_how_a_trial_ended(
-    lake: Lake, job: Path, exception: str | None, rewarded: bool, outcome: str, state: str
-) -> None:
+ENDS = [
+    ("ApiRateLimitError", True, "infrastructure", "infrastructure"),
+    ("CancelledError", True, "interrupted", "stopped"),
+    ("BadRequestError", True, "infrastructure", "infrastructure"),
+    ("ContextWindowExceededError", True, "gave_up", "unresolved"),
+    ("NonZeroAgentExitCodeError", True, "gave_up", "unresolved"),
+    ("NonZeroAgentExitCodeError", False, "infrastructure", "infrastructure"),
+    ("RewardFileNotFoundError", False, "submitted", "infrastructure"),
+    (None, False, "submitted", "ungraded"),
+]
+"""Exception, whether there is a reward, and then the outcome of the attempt and its state."""
+
+
+def test_how_trials_end(lake: Lake, job: Path) -> None:
     """An exception of the sandbox or a provider is infrastructure, one of the agent its own end."""
-    raised = {
-        "exception_type": exception,
-        "exception_message": "why",
-        "exception_traceback": "",
-        "occurred_at": "2026-01-01T00:00:00Z",
-    }
-    change(
-        job,
-        exception_info=raised if exception else None,
-        verifier_result={"rewards": {"reward": 0.5}} if rewarded else None,
-    )
+    started = []
+    for path, (exception, rewarded, *_) in zip(
+        sorted(job.glob("*/result.json")), ENDS, strict=True
+    ):
+        raised = {
+            "exception_type": exception,
+            "exception_message": "why",
+            "exception_traceback": "",
+            "occurred_at": "2026-01-01T00:00:00Z",
+        }
+        content = json.loads(path.read_text()) | {
+            "exception_info": raised if exception else None,
+            "verifier_result": {"rewards": {"reward": 0.5}} if rewarded else None,
+        }
+        path.write_text(json.dumps(content))
+        started.append(content["started_at"][:23])
     put(lake, job)
-    row = first(lake, job)
-    assert row["outcome"] == outcome
-    report = report_files.read(lake, "x")
-    [cell] = [cell for cell in report.cells if cell.attempt_id == row["attempt_id"]]
-    assert cell.state == state
+    states = {cell.attempt_id: cell.state for cell in report_files.read(lake, "x").cells}
+    found = {
+        row["started_at"].isoformat()[:23]: (row["outcome"], states[row["attempt_id"]])
+        for row in lake.rows("attempts", "x")
+    }
+    assert [found[at] for at in started] == [(outcome, state) for *_, outcome, state in ENDS]
 
 
 def new_job(job: Path, name: str, settings: dict[str, Any]) -> Path:

@@ -58,13 +58,10 @@ def link(name: str) -> Callable[[Path], None]:
 
 
 def write_bomb(folder: Path) -> None:
-    """Write a log of Inspect that expands to more than a GiB."""
-    with (
-        zipfile.ZipFile(folder / "a.eval", "w", zipfile.ZIP_DEFLATED) as archive,
-        archive.open("header.json", "w", force_zip64=True) as member,
-    ):
-        for _ in range(1100):
-            member.write(bytes(2**20))
+    """Write a log of Inspect that says that it expands to more than a GiB."""
+    with zipfile.ZipFile(folder / "a.eval", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", bytes(2**20))
+        archive.infolist()[0].file_size = 2**30 + 1
 
 
 def write_sparse(folder: Path) -> None:

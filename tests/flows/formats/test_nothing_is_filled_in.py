@@ -50,51 +50,50 @@ def test_only_a_column_of_models_names_models(
     assert warned is (models[0] != "unknown")
 
 
-@pytest.mark.parametrize(
-    ("instance_id", "named"),
-    [
-        ("django__django-11099", "django/django"),
-        ("aws-cloudformation__cfn-lint-3798", "aws-cloudformation/cfn-lint"),
-        ("pallets__flask__x-1", "pallets/flask__x"),
-        ("bugfix-cache", ""),
-        ("a__b-x", ""),
-        ("__a-1", ""),
-    ],
-)
-def test_only_an_id_of_swebench_names_a_repository(
-    instance_id: str, named: str, tmp_path: Path
-) -> None:
+REPOSITORIES = {
+    "django__django-11099": "django/django",
+    "aws-cloudformation__cfn-lint-3798": "aws-cloudformation/cfn-lint",
+    "pallets__flask__x-1": "pallets/flask__x",
+    "bugfix-cache": "",
+    "a__b-x": "",
+    "__a-1": "",
+}
+
+
+def test_only_an_id_of_swebench_names_a_repository(tmp_path: Path) -> None:
     """Any other id names none, tried or not: there is no group and no interval by repository."""
-    assert repository(instance_id) == named
-    table = f"arm instance_id resolved\na {instance_id} 1\na x__y-1 0\nb x__y-1 1"
-    assert put(tmp_path, table).exit_code == 0
-    report = read(tmp_path)
+    assert {each: repository(each) for each in REPOSITORIES} == REPOSITORIES
+    header, more = "arm instance_id resolved\n", "\na x__y-1 0\nb x__y-1 1"
+    rows = "\n".join(f"a {each} 1" for each in REPOSITORIES)
+    assert put(tmp_path, f"{header}{rows}{more}").exit_code == 0
     write_relations(tmp_path / "lake", "x", tmp_path / "x.duckdb")
     with duckdb.connect(tmp_path / "x.duckdb") as relations:
-        rows = relations.execute("select instance_id, repository from marts.instances").fetchall()
-    repositories = dict(rows)
-    assert repositories == {instance_id: named or None, "x__y-1": "x/y"}
-    assert report.resampled
-    is_known = report.resampled.difference_by_repository is not None
-    assert is_known is bool(named)
-    assert ("1 repository" in markdown.render(report)) is False
+        found = relations.execute("select instance_id, repository from marts.instances").fetchall()
+    named = {each: name or None for each, name in REPOSITORIES.items()}
+    assert dict(found) == {**named, "x__y-1": "x/y"}
+    assert put(tmp_path, f"{header}a django__django-1 1{more}", "all", "all.csv").exit_code == 0
+    for name, is_known in (("x", False), ("all", True)):
+        report = read(tmp_path, name)
+        assert report.resampled
+        assert (report.resampled.difference_by_repository is not None) is is_known
+        assert "1 repository" not in markdown.render(report)
 
 
-@pytest.mark.parametrize("column", ["cost", "input_tokens"])
-@pytest.mark.parametrize(
-    ("amount", "state"), [("3", "ungraded"), ("-", "missing"), ("0", "missing")]
-)
-def test_a_row_without_a_verdict_that_used_something_was_run(
-    column: str, amount: str, state: str, tmp_path: Path
-) -> None:
+def test_a_row_without_a_verdict_that_used_something_was_run(tmp_path: Path) -> None:
     """Such a row is not graded, and what it used counts. Another one says nothing."""
-    table = f"arm instance_id resolved {column}\na x-1 null {amount}\na x-2 1 4"
-    assert f"counts as {STATES[state]}." in put(tmp_path, table).stderr
+    used = {"x-1": "3 -", "x-2": "- 3", "x-3": "- -", "x-4": "0 -", "x-5": "- 0"}
+    rows = "\n".join(f"a {each} null {amounts}" for each, amounts in used.items())
+    said = put(tmp_path, f"arm instance_id resolved cost input_tokens\n{rows}\na x-6 1 4 4").stderr
+    for state in ("ungraded", "missing"):
+        assert f"counts as {STATES[state]}." in said or f"count as {STATES[state]}." in said
     report = read(tmp_path)
-    assert {cell.instance_id: cell.state for cell in report.cells}["x-1"] == state
-    assert report.arms[0].started == (2 if state == "ungraded" else 1)
-    if column == "cost":
-        assert report.arms[0].cost.usd == (7.0 if state == "ungraded" else 4.0)
+    assert {cell.instance_id: cell.state for cell in report.cells} == {
+        **dict.fromkeys(("x-1", "x-2"), "ungraded"),
+        **dict.fromkeys(("x-3", "x-4", "x-5"), "missing"),
+        "x-6": "resolved",
+    }
+    [arm] = report.arms
+    assert (arm.started, arm.cost.usd) == (3, 7.0)
 
 
 @pytest.mark.parametrize(
