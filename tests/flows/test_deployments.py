@@ -185,10 +185,7 @@ FIELDS = ["name", "agent", "model", "options", "from"]
 
 
 def test_a_form_shows_an_arm_as_fields() -> None:
-    """An arm is one kind of object with an agent to select, and the tabs of its model.
-
-    Forms show a union inside a union as JSON, or with the tab of another agent.
-    """
+    """An arm is one kind of object with an agent to select, and the tabs of its model."""
     arm = schema("benchmark")["definitions"]["Experiment"]["properties"]["arms"]["items"]
     assert arm["type"] == "object"
     assert not arm.keys() & {"anyOf", "oneOf", "allOf"}
@@ -343,10 +340,7 @@ def test_a_slot_for_benchmarks_and_one_for_cells_suffice(deployed: PrefectServer
 @pytest.mark.full
 @pytest.mark.slow
 def test_flows_are_served_without_a_work_pool(deployed: PrefectServer) -> None:
-    """Deployments of a pool are served only on request, and then run in this process.
-
-    So do the shards of a distributed benchmark.
-    """
+    """Deployments of a pool are served only on request, and then run in this process."""
     refused = deployed.run("durabench", "serve-flows")
     assert refused.returncode == 2
     assert "benchmark/benchmark belongs to work pool durabench" in refused.stderr

@@ -93,11 +93,7 @@ def drop_task(
 def test_a_cell_sends_the_same_requests_wherever_it_runs(
     terminal: Terminal, server: PrefectServer, model: OpenAIServer
 ) -> None:
-    """A run, one cell, a deployment on a worker or served, and a shard send the same bytes.
-
-    A job sends the same but its task, and a chat the same headers. A server without a key gets no
-    Authorization header.
-    """
+    """A run, one cell, a deployment on a worker or served, and a shard send the same bytes."""
     terminal.durabench("run", terminal.write("here.yaml", declare("here", model)))
     local = take_requests(model)
     assert [line for line, _, _ in local] == ["POST /v1/chat/completions"] * 2

@@ -183,10 +183,7 @@ def test_images_are_pulled_and_removed(terminal: Terminal, docker_client: Docker
 def test_the_service_and_the_flows_are_served(
     terminal: Terminal, prefect_server: PrefectServer
 ) -> None:
-    """The service answers, the deployments are on the server, and both end on Ctrl-C.
-
-    Deployments of a work pool, which an earlier test can leave on the server, are replaced.
-    """
+    """The service answers, the deployments are on the server, and both end on Ctrl-C."""
     address = f"http://127.0.0.1:{(port := free_port())}"
     programs = [
         terminal.begin("serve", "--port", str(port)),

@@ -14,10 +14,7 @@ pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(900)]
 def test_a_worker_with_another_journal_refuses_and_nothing_is_paid_twice(
     server: PrefectServer, simulation: Simulation, api_base: str, tmp_path: Path
 ) -> None:
-    """A worker with another journal refuses the cells, and the run ends and states the reason.
-
-    The next run completes them with proper workers.
-    """
+    """A worker with another journal refuses the cells, and the run ends and states the reason."""
     model = {
         "name": "openai/skill-1.0",
         "api_base": api_base,

@@ -41,10 +41,7 @@ TURNS = [*["ls"] * 15, "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat README
 def test_no_call_begins_after_a_stop(
     server: PrefectServer, tmp_path: Path, execution: str, asked: dict[str, Any], looks: int
 ) -> None:
-    """A suspended or cancelled benchmark sends no call after a few seconds.
-
-    The next run neither loses nor repeats a call.
-    """
+    """A suspended or cancelled benchmark sends no call after a few seconds."""
     name, lake = f"counted-{execution}", tmp_path / "lake"
     script = [api.slow(1.0, api.command(turn)) for turn in TURNS]
     with api.OpenAIServer(api.by_turn(script)) as models:

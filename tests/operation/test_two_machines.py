@@ -87,10 +87,7 @@ def test_the_cells_of_a_lost_machine_continue_on_another(
     api_base: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """They continue within 35 s, and only calls in flight are repeated.
-
-    A machine that was unplugged and comes back changes nothing and leaves nothing.
-    """
+    """They continue within 35 s, and only calls in flight are repeated."""
     for name in ("DURABENCH_DATABASE_URL", "DURABENCH_LAKE"):
         monkeypatch.setenv(name, on_postgres.environment[name])
     lake = Lake.existing()

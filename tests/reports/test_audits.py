@@ -12,10 +12,7 @@ OF_QUESTIONS = sorted(SQL.parent.glob("questions/*/*.sql"))
 
 
 def test_a_failed_audit_has_its_meaning_and_examples(lake: LakeBuilder) -> None:
-    """A failed audit states its meaning, the number of rows and a few examples.
-
-    A correct lake fails no audit.
-    """
+    """A failed audit states its meaning, the number of rows and a few examples."""
     lake.declare(["a"], ["i1"])
     lake.cell("a", "i1")
     assert build(lake.root, "trial").audits == ()

@@ -98,10 +98,7 @@ def test_a_comparison_of_different_models_says_so(lake: LakeBuilder) -> None:
 
 
 def test_the_latest_declaration_sets_the_denominator(lake: LakeBuilder) -> None:
-    """The latest declaration applies. A warning states the change.
-
-    An audit lists attempts that it does not plan.
-    """
+    """The latest declaration applies."""
     lake.declare(["a"], ["i1", "i2"])
     lake.cell("a", "i1")
     lake.cell("a", "i2")
@@ -114,10 +111,7 @@ def test_the_latest_declaration_sets_the_denominator(lake: LakeBuilder) -> None:
 
 
 def test_a_chosen_pair_comes_first_and_says_so(lake: LakeBuilder) -> None:
-    """A chosen pair comes first, in the requested direction, and a note says so.
-
-    The declared comparison keeps its role if its arms are swapped.
-    """
+    """A chosen pair comes first, in the requested direction, and a note says so."""
     lake.declare(["a", "b", "c"], ["i1"], primary_baseline="a", primary_candidate="b")
     for arm, cost in (("a", 1.0), ("b", 2.0), ("c", 3.0)):
         lake.cell(arm, "i1", cost_usd=cost)

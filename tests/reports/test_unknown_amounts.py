@@ -182,10 +182,7 @@ def test_a_cost_of_zero_is_unknown_in_a_metered_arm_too(lake: LakeBuilder) -> No
 
 
 def test_a_bill_that_is_unknown_is_never_zero(lake: LakeBuilder) -> None:
-    """Bills, their parts and saved costs are unknown or lower bounds, if any price is unknown.
-
-    Files of earlier releases have a bill of 0 for calls of unknown price.
-    """
+    """Bills, their parts and saved costs are unknown or lower bounds, if any price is unknown."""
     lake.declare(["none", "some", "old"], ["i1", "i2"])
     unknown = {"cost_usd": None, "unpriced_calls": 2, "model_calls": 2}
     for instance, outcome in (("i1", "resolved"), ("i2", "unresolved")):

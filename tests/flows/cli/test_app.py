@@ -89,10 +89,7 @@ def fails(*arguments: str, because: str) -> None:
 def test_a_report_loads_neither_prefect_nor_a_database(
     tmp_path: Path, arguments: list[str]
 ) -> None:
-    """A report of results without steps imports neither Prefect nor SQLAlchemy nor the arms.
-
-    They take between a third of a second and two seconds each.
-    """
+    """A report of results without steps imports neither Prefect nor SQLAlchemy nor the arms."""
     fill(LakeBuilder(tmp_path / "lake"), 3, 12, priced=True)
     program = (
         "import atexit, sys\n"

@@ -45,10 +45,7 @@ def test_a_derived_arm_takes_over_what_it_does_not_change() -> None:
 
 
 def test_a_recorded_declaration_is_the_same_one() -> None:
-    """A declaration that was written out with all defaults is read back, with the same keys.
-
-    Workers get it so.
-    """
+    """A declaration that was written out with all defaults is read back, with the same keys."""
     full = {"name": "full", "from": "lean", "options": {"profile": {"preset": "full"}}}
     declared = parse({"name": "lean", "agent": "durable"}, STRICT, full)
     again = declaration.from_record(declared.model_dump_json())

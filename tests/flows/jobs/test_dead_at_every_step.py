@@ -82,10 +82,7 @@ def test_a_death_in_the_middle_changes_nothing(forge: Forge, tmp_path: Path) -> 
 def test_a_death_between_any_two_steps_changes_nothing(
     share: int, forge: Forge, tmp_path: Path
 ) -> None:
-    """Each job has one branch with one commit, one pull request and one attempt.
-
-    Only a call whose answer was in flight is bought again.
-    """
+    """Each job has one branch with one commit, one pull request and one attempt."""
     undisturbed = doomed(tmp_path, "undisturbed")
     assert run(dying.run, undisturbed, None) == 0
     check(undisturbed, forge, "")

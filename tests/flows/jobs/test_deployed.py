@@ -38,10 +38,7 @@ def said(server: PrefectServer, *command: str) -> str:
 def test_a_deployed_pipeline_runs_twice_and_waits_for_approval(
     forge: Forge, prefect_server: PrefectServer, tmp_path: Path
 ) -> None:
-    """Each order is a flow run with its own result, suspended until it is approved.
-
-    Its token is in a Secret block, and nowhere else.
-    """
+    """Each order is a flow run with its own result, suspended until it is approved."""
     ours = {FORGE: forge.url, CACHE_VARIABLE: str(tmp_path / "cache"), TOKEN: ""}
     server = prefect_server.apart(tmp_path / "operator", **ours)
     said(server, "setup")

@@ -168,11 +168,7 @@ def candidate(
 
 
 def test_verified_then_accepted_then_cheaper_wins() -> None:
-    """An unknown cost does not count as low, and an empty patch is not a patch.
-
-    Of patches that prove nothing, a patch with fewer red tests wins. Changing red tests until
-    they pass is not an advantage.
-    """
+    """An unknown cost does not count as low, and an empty patch is not a patch."""
     ordered = [
         candidate("f", "nothing_broke", "accepted", 2.0),
         candidate("e", "nothing_broke", None, 0.1),

@@ -216,10 +216,7 @@ async def test_steps_stay_while_the_lake_lacks_rows_of_them(finished: Finished, 
 async def test_trace_fork_and_export_say_that_steps_were_pruned(
     finished: Finished, lake: Lake
 ) -> None:
-    """After a prune, `trace` shows what the lake has: all but who held the attempt.
-
-    `fork` and `export` refuse in one line.
-    """
+    """After a prune, `trace` shows what the lake has: all but who held the attempt."""
     await finished.copy(one(), str(lake.root))
     await benchmark(one(arms=[ABLE, CUT_OFF]), str(lake.root))
     attempt_id, cut_off = attempt_of(lake, "able"), attempt_of(lake, "cut-off")

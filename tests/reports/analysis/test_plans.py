@@ -62,10 +62,7 @@ def lines(report: Report) -> dict[str, tuple[str, str]]:
 
 
 def test_what_is_not_declared_is_exploratory(lake: LakeBuilder) -> None:
-    """Comparisons outside the declared family are exploratory.
-
-    The family may name two arms in either order, and the report keeps it.
-    """
+    """Comparisons outside the declared family are exploratory."""
     declare(lake, 0)
     run(lake)
     report = build(lake.root, "trial")

@@ -86,10 +86,7 @@ def test_figures_are_themed_and_described(two_arms: LakeBuilder) -> None:
 
 
 def test_a_suspect_verdict_is_marked_with_its_reasons(lake: LakeBuilder) -> None:
-    """A suspect verdict is marked with its reasons among the differences and in the grid.
-
-    The mark is a text, not only a colour. A warning counts suspect verdicts by arm.
-    """
+    """A suspect verdict is marked with its reasons among the differences and in the grid."""
     lake.declare(["a", "b"], ["i1"])
     lake.cell("a", "i1", "unresolved")
     attempt = lake.attempt("b", "i1")
@@ -106,10 +103,7 @@ def test_a_suspect_verdict_is_marked_with_its_reasons(lake: LakeBuilder) -> None
 def test_a_huge_experiment_has_a_bounded_page(
     lake: LakeBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Long tables are cut and state how many rows are omitted.
-
-    All numbers still include every cell.
-    """
+    """Long tables are cut and state how many rows are omitted."""
     monkeypatch.setattr(cells, "GRID_CELLS", 4)
     monkeypatch.setattr(differences, "SHOWN", 1)
     names = [f"i{n}" for n in range(5)]
