@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent.errors import Waiting
-from tests.agent.arms.durable.conftest import FIX, Said, answer
+from tests.agent.arms.durable.conftest import FIX, Said
 from tests.agent.arms.loop.conftest import DONE, Attempts, send
 
 pytestmark = [pytest.mark.usefixtures("idle_at_once")]
@@ -81,41 +81,6 @@ async def test_the_end_of_an_attempt_at_work_submits_nothing_as_done(attempts: A
     assert len(attempts.model.asked) == 1
 
 
-async def test_a_patch_is_submitted_once_it_is_approved(attempts: Attempts) -> None:
-    """A request for another one goes back to the conversation, which answers again."""
-
-    async def run() -> Any:
-        try:
-            return await attempts.run(
-                {"loop": [[FIX], DONE, READ, DONE]}, ["files"], approval="patch"
-            )
-        except Waiting:
-            return None
-
-    assert await run() is None
-    wait = attempts.journal.inbox("a").wait()
-    assert wait is not None
-    assert wait.wanted == "approval"
-    assert "did it" in wait.about
-    assert "+    return a + b" in wait.about
-    send(attempts, "read it once more", "revise")
-    assert await run() is None
-    assert attempts.told(0)[-1] == "ann does not approve it yet, and says:\n\nread it once more"
-    send(attempts, "", "approve")
-    outcome = await run()
-    assert (outcome.status, attempts.model.asked) == ("submitted", [])
-
-
-async def test_a_rejected_patch_is_not_submitted(attempts: Attempts) -> None:
-    """The outcome says who rejected it, and why."""
-    with pytest.raises(Waiting, match="waits for a person's approval"):
-        await attempts.run({"loop": [[FIX], DONE]}, ["files"], approval="patch")
-    send(attempts, "too risky", "reject")
-    outcome = await attempts.run({"loop": [[FIX], DONE]}, ["files"], approval="patch")
-    assert (outcome.status, outcome.patch) == ("gave_up", "")
-    assert outcome.detail == "rejected by ann: too risky"
-
-
 async def test_a_question_waits_for_its_answer(attempts: Attempts) -> None:
     """The answer is the result of the tool. The other calls of the reply are done meanwhile."""
 
@@ -135,37 +100,6 @@ async def test_a_question_waits_for_its_answer(attempts: Attempts) -> None:
     assert outcome.status == "submitted"
     assert attempts.told()[0] == "the first"
     assert "work/ask-1/inbox/0 event" in attempts.places
-
-
-async def test_a_plan_is_approved_before_a_file_is_changed(attempts: Attempts) -> None:
-    """Planning only reads. What the person adds to the approval goes to the work."""
-    plan = answer(cause="it subtracts", steps=["add instead"], check="add(2, 3) is 5")
-
-    def replies(number: int, request: Any) -> Said:
-        if request.scope == "plan":
-            return plan
-        return [[FIX], DONE][number]
-
-    async def run() -> Any:
-        try:
-            return await attempts.run({"loop": replies}, ["files"], approval="plan")
-        except Waiting:
-            return None
-
-    assert await run() is None
-    tools = [tool["function"]["name"] for tool in attempts.model.asked[0].tools]
-    assert "edit" not in tools
-    assert "read" in tools
-    assert "1. add instead" in attempts.journal.inbox("a").wait().about  # type: ignore[union-attr]
-    send(attempts, "name the file", "revise")
-    assert await run() is None
-    assert "name the file" in str(attempts.model.asked[0].messages)
-    send(attempts, "but be quick", "approve")
-    outcome = await run()
-    facts = attempts.model.asked[0].messages[1]["content"]
-    assert "add instead" in facts
-    assert "but be quick" in facts
-    assert outcome.status == "submitted"
 
 
 async def test_what_is_said_during_the_last_call_is_heard(attempts: Attempts) -> None:
