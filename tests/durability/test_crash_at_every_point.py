@@ -95,10 +95,7 @@ def test_a_killed_attempt_resumes_where_it_was(
     counting: CountingServer,
     tmp_path: Path,
 ) -> None:
-    """A killed attempt resumes to the same patch, tree and steps as an undisturbed one.
-
-    At most the call in flight is repeated, and then the bill contains it twice.
-    """
+    """A killed attempt resumes to the same patch, tree and steps as an undisturbed one."""
     setting = Setting(tmp_path / "undisturbed", counting.url, new_journal())
     expected, points = undisturbed(setting, environment)
     assert set(chosen) <= set(points)

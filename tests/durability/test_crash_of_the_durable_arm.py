@@ -126,10 +126,7 @@ def test_a_killed_attempt_resumes_where_it_was(
     counting: CountingServer,
     tmp_path: Path,
 ) -> None:
-    """A killed attempt resumes to the same outcome, trees and steps as an undisturbed one.
-
-    At most the calls in flight are repeated.
-    """
+    """A killed attempt resumes to the same outcome, trees and steps as an undisturbed one."""
     setting = Setting(tmp_path / "undisturbed", counting.url, new_journal())
     assert run_attempt(setting, environment, None, "durable") == 0
     expected, calls = result(setting.lake, environment), counting.counts.copy()

@@ -65,10 +65,7 @@ def _shown(folder: Path, *arguments: str) -> str:
 
 
 def test_what_nobody_reported_is_unknown_on_every_screen(tmp_path: Path) -> None:
-    """Tokens, costs and bills are unknown while the attempt is killed, and after it was resumed.
-
-    Its time is then that of the steps of both runs.
-    """
+    """Tokens, costs and bills are unknown while the attempt is killed, and after it was resumed."""
     script = _Silent()
     with api.OpenAIServer(script) as server:
         model = {"name": "openai/any", "api_base": server.url}

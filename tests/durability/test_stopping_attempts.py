@@ -132,10 +132,7 @@ async def test_mini_begins_no_call_after_the_stop(mini: Counted, calls: int) -> 
 async def test_durable_begins_no_call_after_the_stop(
     durable: Counted, counting: CountingServer, calls: int
 ) -> None:
-    """A stopped durable attempt begins no further call, and repeats none when it resumes.
-
-    That holds even if several candidates had calls in flight.
-    """
+    """A stopped durable attempt begins no further call, and repeats none when it resumes."""
     await stop_after(durable, calls, random.Random(calls))
     await durable.attempt()
     assert set(counting.counts.values()) == {1}
@@ -154,10 +151,7 @@ async def test_durable_begins_no_call_after_the_stop(
 async def test_a_waiting_call_is_cancelled_at_once(
     first: api.Reply | None, limits: Any, lake: Lake
 ) -> None:
-    """A waiting call is cancelled by the stop.
-
-    It is not sent later, and its reservation is refunded.
-    """
+    """A waiting call is cancelled by the stop."""
     answers = [api.command("ls"), first or api.command("ls")]
     with api.OpenAIServer(api.by_turn(answers)) as server:
         cell = litellm_cell(server, limits=limits)

@@ -88,10 +88,7 @@ class Small:
 async def test_an_arm_makes_many_calls_in_a_small_window(
     arm: ArmKind, window: int, is_known: bool
 ) -> None:
-    """Old results are shortened and old replies left out, so that its tools stay to the end.
-
-    An unknown window is known after the first refusal.
-    """
+    """Old results are shortened and old replies left out, so that its tools stay to the end."""
     script = Small(window, is_known=is_known)
     with api.OpenAIServer(script) as server:
         spec = {"provider": "litellm", "name": "openai/local", "api_base": server.url}

@@ -109,10 +109,7 @@ NAMES["rust"] = NAMES["python"]
 
 @pytest.mark.parametrize("language", SHOPS)
 def test_symbols_are_found_in_each_language(language: str) -> None:
-    """Definitions, callers, callees and tests are found across the files of a repository.
-
-    A call of an imported function is certain, and so is a call of a method of a typed attribute.
-    """
+    """Definitions, callers, callees and tests are found across the files of a repository."""
     texts, index = SHOPS[language], SymbolIndex(SHOPS[language])
     total, opening, applied = NAMES.get(language, ("total", "openCart", "apply"))
     [cart] = index.definitions("Cart")

@@ -33,10 +33,7 @@ class Waits:
 
 
 async def test_requests_beyond_the_burst_wait(journal: Journal) -> None:
-    """Requests within the burst start at once, and each further one waits one interval longer.
-
-    Intervals count from the first request, so a slow database shortens the waits.
-    """
+    """Requests within the burst start at once, and each further one waits one interval longer."""
     waits = Waits()
     pace = Pace(journal, {"provider": LIMIT}, waits)
     began = time.monotonic()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.errors import BudgetExhausted, ModelError
+from agent.errors import ModelError
 from agent.models.retry import (
     EmptyAnswer,
     Failure,
@@ -36,19 +36,6 @@ class ProviderError(Exception):
 
 class ContextWindowExceededError(ProviderError):
     """An error with the same name as LiteLLM's."""
-
-
-FREE = {"busy", "down", "refused", "no key"}
-FAILURES: dict[str, Exception] = {
-    "busy": ProviderError(429),
-    "down": httpx.ConnectError("refused"),
-    "refused": ProviderError(400),
-    "no key": ProviderError(401),
-    "cut": ProviderError(500, "Server disconnected", None),
-    "late": TimeoutError(),
-    "gateway timeout": ProviderError(504),
-    "garbage": EmptyAnswer("no choices"),
-}
 
 
 class Calls:
@@ -119,20 +106,6 @@ def test_only_listed_statuses_are_known_to_cost_nothing(status: int) -> None:
     assert failure.is_free == (status in FREE_STATUSES)
 
 
-@pytest.mark.parametrize("status", [499, 502, 520, 522, 599])
-async def test_an_unknown_outcome_is_reserved_again(status: int) -> None:
-    """Such a request is repeated, if at all, with another reservation, and keeps its own."""
-    calls, reserved = Calls(*[ProviderError(status)] * 9), []
-
-    async def reserve() -> None:
-        reserved.append(status)
-
-    with pytest.raises(ModelError) as caught:
-        await call_with_retries(calls, RetryPolicy(), sleep=calls.sleep, before_resend=reserve)
-    assert not caught.value.is_free
-    assert len(reserved) == calls.made - 1
-
-
 def test_waits_grow_and_stop_growing() -> None:
     """The backoff doubles from one second up to the longest wait."""
     policy = RetryPolicy(longest_wait_s=5)
@@ -175,32 +148,6 @@ async def test_a_hint_makes_the_backoff_longer_and_never_shorter(hint: str) -> N
     await calls.run()
     longer = {"20": [25] * 4, "1": [1.25, 2, 4, 8]}
     assert calls.waits == longer.get(hint, [1, 2, 4, 8])
-
-
-@given(st.lists(st.sampled_from(sorted(FAILURES)), max_size=9), st.booleans())
-async def test_each_request_that_may_be_paid_has_a_reservation(
-    failures: list[str], allowed: bool
-) -> None:
-    """A request that may be paid is reserved again before it is repeated. An error states if the
-    last reservation can be returned."""
-    calls = Calls(*(FAILURES[name] for name in failures))
-    reserved, given_back = 1, 0
-
-    async def reserve() -> None:
-        nonlocal reserved
-        if not allowed:
-            raise BudgetExhausted("no more")
-        reserved += 1
-
-    try:
-        await call_with_retries(calls, RetryPolicy(), sleep=calls.sleep, before_resend=reserve)
-    except ModelError as error:
-        given_back = error.is_free
-    except BudgetExhausted:
-        assert not allowed
-    made = failures[: calls.made]
-    paid = sum(name not in FREE for name in made) + (calls.made > len(failures))
-    assert reserved - given_back == paid
 
 
 @pytest.mark.parametrize(

@@ -214,8 +214,7 @@ def test_of_several_kinds_the_one_with_tests_and_sources_counts(
 
 
 def test_projects_in_folders_are_detected(tmp_path: Path) -> None:
-    """Each kind without tests in the root has its outermost projects, but no samples. Without a
-    project in the root, one of them is the first."""
+    """Each kind without tests in the root has its outermost projects, but no samples."""
     script = '{"scripts": {"test": "node check.js"}}'
     files = {
         "web/package.json": script,

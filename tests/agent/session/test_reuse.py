@@ -173,10 +173,7 @@ OUTER = ("date +%s%N", "cat {outside}", "cat ignored.txt")
 async def test_what_is_outside_of_the_tree_is_seen_only_by_commands_that_are_never_reused(
     tmp_path: Path, never: list[str], anew: str
 ) -> None:
-    """All others have the results of the parent, although they would have others today.
-
-    What is run again begins at the tree, in a new workspace without ignored files.
-    """
+    """All others have the results of the parent, although they would have others today."""
     outside = tmp_path / "outside.txt"
     outside.write_text("before\n")
 

@@ -228,8 +228,7 @@ async def test_a_conversation_that_began_without_a_window_goes_on_without(runs: 
 
 
 async def test_an_attempt_in_flight_moves_to_new_code(runs: Runs) -> None:
-    """Where an attempt has gone on by old code, it stays with it. Further on, it takes the new
-    code and stays with it, in each scope by itself."""
+    """Where an attempt has gone on by old code, it stays with it."""
 
     async def old(session: Session) -> list[str]:
         await session.call(ASK)

@@ -44,10 +44,7 @@ MISUSES: list[tuple[str, dict[str, object] | str, str]] = [
 
 
 async def test_misuse_is_explained(host: Workspace, implementer: Toolbox) -> None:
-    """A wrong call changes nothing, and its answer says what is wrong and what is expected.
-
-    Arguments can be a JSON string, as models send them.
-    """
+    """A wrong call changes nothing, and its answer says what is wrong and what is expected."""
     for name, arguments, reason in MISUSES:
         result = await implementer.use(host, name, arguments)
         assert not result.ok

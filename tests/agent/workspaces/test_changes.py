@@ -151,10 +151,7 @@ IN_FULL = {
 async def test_every_change_is_seen_and_restored(
     workspace: Workspace, fresh: HostWorkspace, name: str
 ) -> None:
-    """Every changed path is reported whatever git's state, and restored with its mode and type.
-
-    The patch and the checkpoint give the same tree in another workspace, and in the same one.
-    """
+    """Every changed path is reported whatever git's state, and restored with its mode and type."""
     command, expected = CHANGES[name]
     opening, before = await workspace.tree(), await sh(workspace, MANIFEST)
     await sh(workspace, command)

@@ -202,10 +202,7 @@ CONTENTS = (bytes(range(256)) * 40_000, bytes(range(256)), b"no end", b"\r\n", b
 
 
 async def test_files_come_back_as_they_were_written(workspace: Workspace) -> None:
-    """Files with any bytes, of any length and in new folders, are read back unchanged.
-
-    Writing shorter content leaves nothing of the longer one, and the file's mode stays.
-    """
+    """Files with any bytes, of any length and in new folders, are read back unchanged."""
     path = "new folder/it's $HOME/ünï \n.bin"
     for content in CONTENTS:
         await workspace.write(path, content)

@@ -71,8 +71,7 @@ async def sh(workspace: Workspace, command: str) -> str:
 
 
 async def test_only_the_changes_since_the_opening_are_a_patch(opener: Opener) -> None:
-    """An untouched image has no patch. A patch has no hunk of the image, applies to a fresh copy,
-    and gives the same tree there, as does a checkpoint."""
+    """An untouched image has no patch."""
     workspace, fresh, restored = [await opener() for _ in range(3)]
     assert (await workspace.diff(), await workspace.changes()) == ("", [])
     opening = await workspace.checkpoint()
@@ -97,8 +96,7 @@ async def test_only_the_changes_since_the_opening_are_a_patch(opener: Opener) ->
 
 
 async def test_a_patch_with_the_changes_of_the_image_applies(opener: Opener) -> None:
-    """A program that asks git for its patch compares with a commit. A fresh copy takes that patch,
-    too, and a checkpoint of an earlier release, which began at the base commit."""
+    """A program that asks git for its patch compares with a commit."""
     workspace, fresh, restored = [await opener() for _ in range(3)]
     await sh(workspace, EDIT)
     index = "cp .git/index ../index; export GIT_INDEX_FILE=$PWD/../index; git add -A"

@@ -54,8 +54,7 @@ async def test_an_image_that_cannot_work_is_refused_in_one_line(
 async def test_a_workspace_works_for_the_user_of_the_image(
     name: str, image: str, docker_client: DockerClient, tmp_path: Path
 ) -> None:
-    """Commands run as that user and print nothing else, and the tree can be restored. A grading
-    runs as root."""
+    """Commands run as that user and print nothing else, and the tree can be restored."""
     with layered(image, OF_USERS[name], docker_client) as tag:
         workspace = await DockerWorkspace.open(image=tag, base_commit="base")
         try:

@@ -152,10 +152,7 @@ def test_a_removed_image_is_reported_and_a_later_run_resumes(
     shared_prefect: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    """A missing image ends the run with one line that says how to get it, before any model call.
-
-    The next run resumes once the image is available again.
-    """
+    """A missing image ends the run with one line that says how to get it, before any model call."""
     name = f"durabench-test/removed-{uuid.uuid4().hex[:12]}"
     docker_client.images.get(image).tag(name)
     [instance] = [i for i in instances.load("bundled") if i.instance_id == DOCKER_INSTANCE]

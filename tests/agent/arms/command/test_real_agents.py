@@ -72,8 +72,7 @@ def _names_today(recipe: Recipe, body: dict[str, Any]) -> bool:
 async def test_an_agent_is_metered_and_resumed(
     tmp_path: Path, image: str, name: str, model: str
 ) -> None:
-    """A budget ends it after a command that prints other values each time. The next run gets the
-    paid answers from the record, and calls, tokens and cost equal what the server counted."""
+    """A budget ends it after a command that prints other values each time."""
     kind, _ = SERVERS[model]
     strict = kind(partial(says, commands=COMMANDS), reasons=model == "responses")
     task = Task("t", "Write hello into greeting.txt.", "HEAD", "")

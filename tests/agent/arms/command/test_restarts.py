@@ -175,8 +175,7 @@ async def test_a_third_run_finds_the_answers_of_both_before_it(tmp_path: Path) -
 
 
 async def test_a_call_in_flight_keeps_its_request(tmp_path: Path) -> None:
-    """Runs that end at once in a call, as if killed, leave it without an answer. The run that asks
-    again records the same request, and a later run finds all answers."""
+    """Runs that end at once in a call, as if killed, leave it without an answer."""
 
     def says(asked: Asked) -> Said:
         if asked.turns in (0, 3) and asked.turns not in died:

@@ -127,10 +127,7 @@ async def test_an_implementer_can_have_context_gathered(solve: Solver) -> None:
 
 
 async def test_a_repeated_error_is_worked_on_by_root_cause(solve: Solver) -> None:
-    """After the same error twice, planner and implementer get instructions for root causes.
-
-    The default patience does not end the attempt before.
-    """
+    """After the same error twice, planner and implementer get instructions for root causes."""
     solved = await solve(
         implementer=[[SPOIL], report()],
         profile={"candidates": {"low": 1}, "adjudication": False},

@@ -23,10 +23,7 @@ def spawn(*kinds: str) -> Said:
 
 
 async def test_calls_in_flight_count_for_the_limit_of_calls(attempts: Attempts) -> None:
-    """The agent and two of its three subagents make a call each, and that is all.
-
-    The third ends the attempt only when the calls of the others have been answered.
-    """
+    """The agent and two of its three subagents make a call each, and that is all."""
     scripts: dict[str, Any] = {"loop": [spawn(*["reader"] * 3), DONE], "reader": [LOOK, DONE]}
     options: dict[str, Any] = {"limits": {"calls": 3}, "subagents": {"kinds": KINDS}}
     outcome = await attempts.run(scripts, TOOLS, **options)

@@ -89,8 +89,7 @@ def test_a_field_without_a_name_here_is_dropped_and_counted(dialect: Dialect) ->
     ids=lambda tool: str(tool)[:30],
 )
 def test_a_tool_that_the_provider_runs_is_left_out(dialect: Dialect, tool: dict[str, Any]) -> None:
-    """Only tools that the program runs are declared, so the tools of all vendors are left out. A
-    request for nothing else is refused."""
+    """Only tools that the program runs are declared, so the tools of all vendors are left out."""
     with pytest.raises(ProviderTools):
         parse(dialect, {**LEAST[dialect], "tools": [tool]}, {})
     whole = {**LEAST[dialect], "tools": [OWN_TOOLS[dialect]]}
