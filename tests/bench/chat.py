@@ -8,14 +8,12 @@ after its answer, even without a logger. That belongs to the update of every sid
 """
 
 import asyncio
-import json
 import os
 import statistics
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, redirect_stdout
-from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import TextIO
@@ -52,7 +50,8 @@ def run(folder: Path, *, pairs: int) -> list[Bound]:
     del pairs
     os.environ["OPENAI_API_KEY"] = "none"
     with ExitStack() as stack:
-        url = stack.enter_context(_server(folder))
+        turns = [openai_server.text(str(number)) for number in range(UPDATES + 1)]
+        url = stack.enter_context(openai_server.serve_apart(folder, turns))
         databases = {
             DIRECT: "",
             SQLITE: f"sqlite:///{folder}/journal.sqlite",
@@ -93,21 +92,6 @@ def _update(side: "subprocess.Popen[str]") -> float:
     if not line:
         raise RuntimeError(f"a process of the bench ended with exit code {side.wait()}")
     return float(line)
-
-
-@contextmanager
-def _server(folder: Path) -> Iterator[str]:
-    """Yield the address of a model server in a separate process."""
-    script = folder / "turns.json"
-    turns = [asdict(openai_server.text(str(number))) for number in range(UPDATES + 1)]
-    script.write_text(json.dumps(turns))
-    command = [sys.executable, openai_server.__file__, "--port", "0", "--script", str(script)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        try:
-            yield server.stdout.readline().strip()
-        finally:
-            server.terminate()
 
 
 @contextmanager

@@ -178,24 +178,10 @@ def _of(one: Gateway) -> dict[str, Any]:
     return {"port": one.port, "key": one.key}
 
 
-@contextmanager
-def _model_server(folder: Path) -> Iterator[str]:
-    """Yield the address of a model server in a separate process."""
-    folder.mkdir(parents=True)
-    script = folder / "turns.json"
-    script.write_text('["true"]')
-    command = [sys.executable, openai_server.__file__, "--port", "0", "--script", str(script)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        try:
-            yield server.stdout.readline().strip()
-        finally:
-            server.terminate()
-
-
 def _measure(part: str, folder: Path) -> None:
     os.environ["OPENAI_API_KEY"] = "none"
-    with _model_server(folder) as server:
+    folder.mkdir(parents=True)
+    with openai_server.serve_apart(folder, ["true"]) as server:
         print(json.dumps(asyncio.run(PARTS[part](folder, server))))
 
 

@@ -5,10 +5,7 @@ with all their imports and programs.
 """
 
 import json
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
@@ -16,11 +13,18 @@ import yaml
 from eval import images, instances
 from eval.types import Instance
 from tests.bench.timing import Contender, Ratio, compare
+from tests.servers.openai_server import serve_apart
 
 INSTANCES, COMMANDS, WORKERS = 16, 50, 4
 LIMIT = 0.5
 BIN = Path(sys.executable).parent
-SERVER = Path(__file__).resolve().parents[1] / "servers" / "openai_server.py"
+TURNS = [
+    *(f"echo step {number} && git status --short" for number in range(COMMANDS - 2)),
+    "echo changed >> README.md && git diff -- README.md > patch.txt",
+    "cat patch.txt",
+    "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt",
+]
+"""Cheap commands, then a change and its submission."""
 
 
 def run(folder: Path, *, pairs: int) -> list[Ratio]:
@@ -31,7 +35,7 @@ def run(folder: Path, *, pairs: int) -> list[Ratio]:
     """
     model = _template()
     _write_dataset(folder, model)
-    with _server(folder) as url:
+    with serve_apart(folder, TURNS) as url:
         ours = Contender("durabench", lambda own: _ours(own, folder, url))
         theirs = Contender("mini-swe-agent", lambda own: _theirs(folder, url))
         title = f"mini arm, {INSTANCES} instances of {COMMANDS} commands, {WORKERS} workers"
@@ -63,30 +67,6 @@ def _write_dataset(folder: Path, model: Instance) -> None:
     (folder / "rows").mkdir()
     text = "".join(json.dumps(row, default=str) + "\n" for row in rows)
     (folder / "rows" / "test.jsonl").write_text(text)
-
-
-@contextmanager
-def _server(folder: Path) -> Iterator[str]:
-    """Run the model: cheap commands, then a change and its submission."""
-    turns = [f"echo step {n} && git status --short" for n in range(COMMANDS - 2)]
-    turns += [
-        "echo changed >> README.md && git diff -- README.md > patch.txt",
-        "cat patch.txt",
-        "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt",
-    ]
-    script = folder / "turns.json"
-    script.write_text(json.dumps(turns))
-    server = subprocess.Popen(
-        [sys.executable, str(SERVER), "--port", "0", "--script", str(script)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert server.stdout is not None
-        yield server.stdout.readline().strip()
-    finally:
-        server.terminate()
-        server.wait()
 
 
 def _ours(own: Path, folder: Path, url: str) -> list[str]:

@@ -5,24 +5,20 @@ In a test:
     with OpenAIServer([rate_limited(retry_after="0.1"), command("ls")]) as server:
         ...  # server.url is the `api_base`, server.requests are the requests so far
 
-As a separate process, for benchmarks; it prints `http://127.0.0.1:PORT/v1` when it is ready:
-
-    python openai_server.py --port 0 --script turns.json
-
-where turns.json is a list; entry n (a shell command, or an object with fields of `Reply`) answers
-every conversation that holds n assistant messages, and the last entry repeats.
+`serve_apart` runs it as a separate process, for benchmarks.
 """
 
-import argparse
 import itertools
 import json
 import re
 import socket
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -317,16 +313,25 @@ def _read_turns(path: Path) -> list[Reply]:
     return [command(entry) if isinstance(entry, str) else Reply(**entry) for entry in entries]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Serve scripted chat completions.")
-    parser.add_argument("--port", type=int, default=0, help="0 picks a free one")
-    parser.add_argument("--script", type=Path, required=True, help="JSON list of turns")
-    options = parser.parse_args()
-    script = by_turn(_read_turns(options.script))
-    server = OpenAIServer(script, port=options.port, keep_requests=False)
-    print(server.url, flush=True)
-    server.serve_forever()
+@contextmanager
+def serve_apart(folder: Path, turns: Sequence[str | Reply]) -> Iterator[str]:
+    """Run a server as a separate process, and yield its address.
+
+    Turn n, a shell command or a reply, answers every conversation that holds n assistant messages.
+    The last one repeats.
+    """
+    script = folder / "turns.json"
+    script.write_text(json.dumps(turns, default=asdict))
+    command = [sys.executable, __file__, str(script)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
 
 
 if __name__ == "__main__":
-    main()
+    apart = OpenAIServer(by_turn(_read_turns(Path(sys.argv[1]))), keep_requests=False)
+    print(apart.url, flush=True)
+    apart.serve_forever()

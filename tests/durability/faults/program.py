@@ -1,27 +1,22 @@
 """`durabench run` as a process, and a model that counts its requests."""
 
-import os
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pyarrow.parquet as pq
-import yaml
 
 from agent.journal import Account, Journal
 from flows.storage.journals import VARIABLE
 from flows.storage.lake import Lake
+from tests.journeys.command_line import Terminal
 from tests.servers import openai_server as api
-
-DURABENCH = str(Path(sys.executable).with_name("durabench"))
 
 SLEEP, SHORT_SLEEP = "sleep 4.25", "sleep 0.25"
 """The last part of a long command, and a short replacement for tests that need no long command.
@@ -41,6 +36,9 @@ BEFORE_THE_PAUSE, PAUSE = 1, 2
 
 HOST_INSTANCES = [f"durabench__{name}" for name in ("quillet-1", "slotwise-1", "tidyini-1")]
 DOCKER_INSTANCE = "durabench__tidyini-1"
+
+Ended = CompletedProcess[str]
+"""The end of a run."""
 
 Call = tuple[str, int]
 """The problem statement at the start of a conversation, and the turn."""
@@ -72,90 +70,35 @@ class CountedAnswers:
 
 
 @dataclass(frozen=True)
-class Ended:
-    """The end of a run."""
+class Program(Terminal):
+    """`durabench run --no-grade` of one experiment."""
 
-    code: int
-    output: str
-    """Standard output and standard error, interleaved."""
-
-
-class Running:
-    """A `durabench run` in progress."""
-
-    def __init__(self, command: list[str], environment: dict[str, str], output: Path) -> None:
-        self._output = output
-        with output.open("wb") as file:
-            self._process = subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file
-            )
-
-    def wait(self, timeout_s: float = 180) -> Ended:
-        """Wait for the end of the run and return it.
-
-        Raises:
-            TimeoutExpired: the run hangs; it is killed first.
-        """
-        try:
-            code = self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise
-        return Ended(code, self._output.read_text(encoding="utf-8", errors="replace"))
-
-    def kill(self) -> None:
-        """Kill the run, as a power failure would."""
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
-
-    def until(self, condition: Callable[[], Any], timeout_s: float = 90) -> Any:
-        """Return the first true value of `condition` while the program runs."""
-        deadline = time.monotonic() + timeout_s
-        while not (found := condition()):
-            assert self._process.poll() is None, self._output.read_text()
-            assert time.monotonic() < deadline, f"the condition was not met within {timeout_s} s"
-            time.sleep(0.05)
-        return found
-
-
-@dataclass(frozen=True)
-class Program:
-    """`durabench run --no-grade` of one experiment with one lake."""
-
-    folder: Path
-    """Folder of the experiment's file, the output and, if its path is relative, the lake."""
-    declared: dict[str, Any]
-    variables: dict[str, str] = field(default_factory=dict)
-    lake: Path = Path("lake")
-    """Relative to the folder, or absolute."""
-
-    @property
-    def store(self) -> Lake:
-        return Lake.existing(self.folder / self.lake)
+    declared: dict[str, Any] = field(default_factory=dict)
 
     @contextmanager
     def journal(self) -> Iterator[Journal]:
         """Open the journal that the program writes."""
-        beside = f"sqlite:///{self.store.root / 'journal.sqlite'}"
+        beside = f"sqlite:///{self.lake.root / 'journal.sqlite'}"
         journal = Journal.open(self.variables.get(VARIABLE, beside))
         yield journal
         journal.close()
 
-    def start(self) -> Running:
-        """Start a run."""
-        path = self.folder / "experiment.yaml"
-        path.write_text(yaml.safe_dump(self.declared))
-        command = [DURABENCH, "run", str(path), "--lake", str(self.store.root), "--no-grade"]
-        environment = {**os.environ, "OPENAI_API_KEY": "throw-away", **self.variables}
-        return Running(command, environment, self.folder / "output.txt")
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The arguments of a run, whose file is there."""
+        return "run", self.write("experiment.yaml", self.declared), "--no-grade"
 
-    def run(self, timeout_s: float = 180) -> Ended:
+    def run(self) -> Ended:
         """Run the program and return how it ended."""
-        return self.start().wait(timeout_s)
+        return self.attempt(*self.command)
+
+    def start(self) -> Future[Ended]:
+        """Run the program in a thread."""
+        return ThreadPoolExecutor(1).submit(self.run)
 
     def attempt_in_the_pause(self) -> str | None:
         """Return the id of an attempt whose next step to be recorded is the long command."""
-        if not (self.store.root / "journal.sqlite").exists():
+        if not (self.lake.root / "journal.sqlite").exists():
             return None
         with self.journal() as journal:
             for attempt in journal.find(""):
@@ -214,10 +157,10 @@ def half_written(lake: Lake) -> list[Path]:
 
 def reported(ended: Ended, *words: str) -> None:
     """Check that the run ended with broken infrastructure and one line with all these words."""
-    assert ended.code == 3, ended.output
-    assert "Traceback" not in ended.output
-    lines = [line for line in ended.output.splitlines() if all(word in line for word in words)]
-    assert lines, ended.output
+    output = ended.stdout + ended.stderr
+    assert ended.returncode == 3, output
+    assert "Traceback" not in output
+    assert [line for line in output.splitlines() if all(word in line for word in words)], output
 
 
 def _reads(path: Path) -> bool:
