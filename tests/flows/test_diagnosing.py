@@ -72,16 +72,3 @@ async def test_an_attempt_that_its_own_arm_rejected_is_explained(lake: Lake) -> 
         "Tests that its change broke: test_a.",
         "A criterion is open.",
     )
-
-
-@pytest.mark.full
-async def test_a_resolved_attempt_needs_no_explanation(lake: Lake) -> None:
-    """The command says so; an attempt that does not exist is wrong usage."""
-    [attempt_id, *_] = ids(lake, "able")
-    root = str(lake.root)
-    told, absent = (
-        CliRunner().invoke(app, ["diagnose", prefix, "--lake", root])
-        for prefix in (attempt_id, "absent")
-    )
-    assert "It is resolved" in told.stdout
-    assert absent.exit_code == 2
