@@ -48,38 +48,6 @@ def test_a_complete_run_of_two_arms(two_arms: LakeBuilder) -> None:
     assert (report.audits, report.notes) == ((), ())
 
 
-def test_every_state_of_a_cell(lake: LakeBuilder) -> None:
-    """Every planned cell is in exactly one state and in the denominator."""
-    names = "resolved unresolved none empty patch_failed timeout infra grading ungraded missing"
-    lake.declare(["a"], names.split())
-    for outcome in ("resolved", "unresolved", "patch_failed", "timeout"):
-        lake.cell("a", outcome, outcome)
-    lake.attempt("a", "none", outcome="out_of_steps")
-    lake.predict("a", "empty", lake.attempt("a", "empty"), model_patch="\n")
-    lake.attempt("a", "infra", outcome="infrastructure", detail="no image")
-    lake.cell("a", "grading", "infrastructure")
-    lake.predict("a", "ungraded", lake.attempt("a", "ungraded"))
-    report = build(lake.root, "trial")
-    assert states(report, "a") == {
-        "resolved": 1,
-        "unresolved": 1,
-        "no_patch": 2,
-        "patch_failed": 1,
-        "timeout": 1,
-        "infrastructure": 2,
-        "ungraded": 1,
-        "missing": 1,
-    }
-    assert (report.arm("a").planned, report.arm("a").rate) == (10, 0.1)
-    assert cell(report, "a", "infra").detail == "no image"
-    for told in (
-        "Never run: 1 of 10",
-        "Not graded yet: 1 of 10",
-        "Lost to infrastructure: 2 of 10",
-    ):
-        assert told in warnings(report)
-
-
 def test_simulated_models_and_host_workspaces_are_marked(lake: LakeBuilder) -> None:
     """Simulated models and host workspaces are marked, whether declared or only recorded."""
     lake.declare(["a"], ["i1"], simulated=True)
