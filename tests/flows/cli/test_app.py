@@ -128,16 +128,6 @@ def test_an_unknown_capability_is_refused_before_anything_runs(tmp_path: Path) -
     assert not lake.exists()
 
 
-def test_a_report_without_a_lake_is_refused() -> None:
-    """A report from an empty folder is refused, because the folder is no lake."""
-    fails("report", "absent", because="there is no lake")
-
-
-def test_an_unknown_attempt_is_refused() -> None:
-    """An unknown attempt is refused with the command that lists the attempts."""
-    fails("trace", "absent", because="durabench status NAME --cells")
-
-
 @pytest.mark.usefixtures("no_server")
 class TestBeforeAServerIsStarted:
     """Mistakes that are reported within a second, before a Prefect server is started."""
@@ -160,14 +150,20 @@ class TestBeforeAServerIsStarted:
             Path("predictions.jsonl").write_text(content)
         fails("grade", "predictions.jsonl", "--name", "x", because=because)
 
-    def test_an_invalid_name_is_refused(self) -> None:
-        """An invalid name for results is refused before the predictions are graded."""
+    @pytest.mark.parametrize(
+        ("arguments", "because"),
+        [
+            (["grade", "predictions.jsonl", "--name", "A B"], "cannot name results"),
+            (["fork", "absent", "--at", "1"], "the id 'absent' fits 0 attempts in"),
+            (["trace", "absent"], "durabench status NAME --cells"),
+            (["report", "absent"], "there is no lake"),
+        ],
+        ids=lambda each: each[0],
+    )
+    def test_an_absent_or_invalid_name_is_refused(self, arguments: list[str], because: str) -> None:
+        """The line says what to type, and no lake is made."""
         Path("predictions.jsonl").write_text(PREDICTION)
-        fails("grade", "predictions.jsonl", "--name", "A B", because="cannot name results")
-
-    def test_an_attempt_to_fork_has_to_exist(self) -> None:
-        """Forking an unknown attempt starts no server and creates no lake."""
-        fails("fork", "absent", "--at", "1", because="the id 'absent' fits 0 attempts in")
+        fails(*arguments, because=because)
 
     @pytest.mark.parametrize(
         ("instance", "arguments", "because"),
