@@ -88,12 +88,6 @@ def test_what_cannot_begin_leaves_nothing(
     assert (forge.branches(NAME), forge.pulls[NAME]) == (before, [])
 
 
-def token_of_git(forge: Forge) -> Callable[[], None]:
-    """Let the token push, but open no pull request. Return what gives it all rights."""
-    forge.may_open = False
-    return lambda: setattr(forge, "may_open", True)
-
-
 def protected(forge: Forge) -> Callable[[], None]:
     """Protect all branches. Return what ends that."""
     hook = forge.path(NAME) / "hooks" / "update"
@@ -102,22 +96,12 @@ def protected(forge: Forge) -> Callable[[], None]:
     return hook.unlink
 
 
-@pytest.mark.parametrize(
-    ("refuse", "said"),
-    [
-        (token_of_git, "set DURABENCH_FORGE_TOKEN to a token that can"),
-        pytest.param(protected, "protects the branch durabench/", marks=pytest.mark.full),
-    ],
-)
+@pytest.mark.full
 def test_what_cannot_be_published_continues_when_it_can(
-    refuse: Callable[[Forge], Callable[[], None]],
-    said: str,
-    forge: Forge,
-    lake_path: str,
-    arms: Path,
+    forge: Forge, lake_path: str, arms: Path
 ) -> None:
     """No pull request is opened. The patch is kept, and the next call buys nothing again."""
-    allow = refuse(forge)
+    allow, said = protected(forge), "protects the branch durabench/"
     assert said in refused(lake_path, NAME, "--pr", arms=arms)
     lake = Lake.existing(lake_path)
     [row] = lake.all_shared("jobs")
