@@ -51,7 +51,7 @@ _SHUT_DOWN = 0x8004587D
 _WITHOUT_JOURNAL = struct.pack("I", 2)
 
 
-class BrokenDisk:
+class FragileDisk:
     """An ext4 file system in a file. Broken, it answers every request with EIO until repaired."""
 
     def __init__(self, folder: Path, image: Path) -> None:
@@ -83,7 +83,7 @@ class BrokenDisk:
 
 
 @contextmanager
-def mounted_ext4(folder: Path, size_mb: int) -> Iterator[BrokenDisk]:
+def mounted_ext4(folder: Path, size_mb: int) -> Iterator[FragileDisk]:
     """Mount a disk that can break, or skip the test if this user cannot."""
     if os.geteuid() != 0:
         pytest.skip("mounting a disk takes root")
@@ -92,7 +92,7 @@ def mounted_ext4(folder: Path, size_mb: int) -> Iterator[BrokenDisk]:
     with image.open("wb") as file:
         file.truncate(size_mb * 2**20)
     subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], check=True)
-    disk = BrokenDisk(folder, image)
+    disk = FragileDisk(folder, image)
     disk.mount()
     try:
         yield disk

@@ -1,4 +1,4 @@
-"""`make fire`: random experiments under random faults, checked from outside.
+"""`make fire`: random experiments, forks, chats and jobs under random faults, checked from outside.
 
 A run with the same folder continues. `--round SEED` repeats one round, with `--keep 0,3` only those
 of its faults.
@@ -27,8 +27,15 @@ import pytest
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
 from flows.server.setup import SetupRequest, set_up
-from tests.fire.ground import Cell, Result
-from tests.fire.rounds import Outcome, Round, Services, measure_reference, run, shrink
+from tests.fire.rounds import (
+    Outcome,
+    Reference,
+    Round,
+    Services,
+    measure_reference,
+    run,
+    shrink,
+)
 from tests.operation.running import QUICK
 from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import CREDENTIALS, PrefectServer
@@ -105,7 +112,8 @@ class Fire:
     def run(self, round_: Round) -> Outcome:
         """Run a round in a folder that goes if nothing is wrong."""
         folder = Path(tempfile.mkdtemp(prefix=f"round-{round_.seed}-", dir=self._folder))
-        outcome = run(round_, folder / "ground", self._services, self.read_reference(round_.place))
+        reference = self.read_reference(round_.kind, round_.place)
+        outcome = run(round_, folder / "ground", self._services, reference)
         if not outcome.violations:
             shutil.rmtree(folder)
         return outcome
@@ -131,15 +139,15 @@ class Fire:
         (self._folder / "fire.md").write_text(f"{text}\n")
         return text
 
-    def read_reference(self, place: str) -> dict[Cell, Result]:
-        """Return the results without faults, which are measured once for the folder."""
-        path = self._folder / f"reference-{place}.pickle"
+    def read_reference(self, kind: str, place: str) -> Reference:
+        """Return the work without faults, which is measured once for the folder."""
+        path = self._folder / f"reference-{kind}-{place}.pickle"
         if not path.exists():
             folder = Path(tempfile.mkdtemp(prefix="reference-", dir=self._folder))
-            reference = measure_reference(folder / "ground", place)
+            reference = measure_reference(folder / "ground", kind, place)
             path.write_bytes(pickle.dumps(reference))
             shutil.rmtree(folder)
-        found: dict[Cell, Result] = pickle.loads(path.read_bytes())
+        found: Reference = pickle.loads(path.read_bytes())
         return found
 
 
@@ -150,7 +158,9 @@ def share(options: argparse.Namespace) -> int:
     """
     first, processes = options.folder / "0", []
     first.mkdir(exist_ok=True)
-    Fire(first, Services(None, None, has_docker=False, can_mount=False)).read_reference("host")
+    Fire(first, Services(None, None, has_docker=False, can_mount=False)).read_reference(
+        "run", "host"
+    )
     for number in range(options.processes):
         folder = options.folder / str(number)
         folder.mkdir(exist_ok=True)

@@ -11,7 +11,8 @@ import docker
 import psutil
 
 from agent.workspaces import ownership
-from tests.fire.ground import CLOCK, LEASE_S, Ground
+from tests.disks import FragileDisk, SmallDisk
+from tests.fire.ground import CLOCK, LEASE_S, PATIENCE_S, Disk, Ground
 from tests.fire.models import LOSSES, REFUSALS
 from tests.operation.running import kill_all, kill_below, start_worker
 
@@ -147,11 +148,25 @@ def damage_a_table(ground: Ground, chance: random.Random) -> int:
 
 def fill_disk(ground: Ground, chance: random.Random) -> int:
     """Fill the disk of the lake for a moment. An answer that cannot be recorded is lost."""
-    assert ground.disk
+    assert isinstance(ground.disk, SmallDisk)
     ground.disk.fill()
     time.sleep(chance.uniform(0.2, 3))
     ground.disk.free()
     return ground.concurrency
+
+
+def break_disk(ground: Ground, chance: random.Random) -> int:
+    """Break the disk of the lake until every command has ended. What it had not written is lost."""
+    assert isinstance(ground.disk, FragileDisk)
+    cost = ground.concurrency * len(ground.commands)
+    ground.disk.break_()
+    deadline = time.monotonic() + PATIENCE_S
+    while ground.commands and not ground.collect():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"a command goes on {PATIENCE_S:.0f} s after its disk broke")
+        time.sleep(0.1)
+    ground.disk.repair()
+    return cost
 
 
 def kill_container(ground: Ground, chance: random.Random) -> int:
@@ -198,24 +213,28 @@ _LOCAL: list[Fault] = [
     stop_command,
     interrupt_twice,
     kill_child,
-    pause_command,
-    damage_a_table,
 ]
 
 
+_OF_RUNS: list[Fault] = [pause_command, damage_a_table]
+
+
 def list_faults(
-    *, place: str, database: str, is_distributed: bool, has_small_disk: bool
+    *, kind: str, place: str, database: str, is_distributed: bool, disk: Disk
 ) -> dict[str, Fault]:
     """Return the faults that can strike such a round, by name."""
     faults = [
         *_ANYWHERE,
         *([kill_below_worker, replace_worker, kill_server] if is_distributed else _LOCAL),
     ]
+    if kind == "run" and not is_distributed:
+        faults += _OF_RUNS
+    if kind == "chat":
+        faults.remove(interrupt_twice)  # it ends a turn, which changes the conversation
     if not is_distributed and CLOCK.exists():
         faults.append(move_clock)
     if place == "docker":
         faults.append(kill_container)
-    if has_small_disk:
-        faults.append(fill_disk)
+    faults += {"small": [fill_disk], "fragile": [break_disk], "": []}[disk]
     faults.append(restart_database if database == "postgres" else fill_wal_with_noise)
     return {fault.__name__: fault for fault in faults}

@@ -1,15 +1,16 @@
 """The ground of one round: a model server, a database, a lake, and the commands that work on it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, TypeVar
 from unittest.mock import patch
 
 import docker
@@ -20,8 +21,9 @@ from agent.journal import Journal
 from agent.workspaces import ownership
 from flows.storage.journals import VARIABLE, open_journal
 from flows.storage.lake import Lake
-from tests.disks import SmallDisk, mounted
+from tests.disks import mounted, mounted_ext4
 from tests.fire.models import USD_PER_INPUT, USD_PER_OUTPUT, PaidModel
+from tests.fire.works import Experiment
 from tests.operation.running import kill_all, start_worker
 from tests.servers.cable import Cable
 from tests.servers.openai_server import OpenAIServer
@@ -30,46 +32,54 @@ from tests.servers.prefect_home import copy_home, migrated
 from tests.servers.prefect_server import PrefectServer
 from tests.timing import as_variables
 
-DURABENCH = str(Path(sys.executable).with_name("durabench"))
 CLOCK = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 """Debian's library that gives a program another clock, if it is installed."""
 
 LEASE_S = 4.0
+PATIENCE_S = 240.0
+"""Without a call or an end for this long, a round is stuck."""
 DISK_MB = 1200  # a run needs a gigabyte
 NAME = "fire"
-_AT_BUDGET = "stopped by a budget"
+_OWN_NAME = re.compile(r"-(\d{8}t\d{6}|[0-9a-f]{10})$")
+"""What makes the name of a fork, a chat or a job its own."""
 Result = tuple[Any, ...]
-Cell = tuple[str, str, int]
-"""Arm, instance and repeat."""
+Cell = tuple[str, str, str, int]
+"""Experiment, arm, instance and repeat."""
+Disk = Literal["", "small", "fragile"]
+"""The disk of the lake; "" for the one of all tests."""
+T = TypeVar("T")
 
 
 class Ground:
     """Servers, commands and files of a round. Everything ends with the context."""
 
+    program = (str(Path(sys.executable).with_name("durabench")),)
+
     def __init__(
         self,
         folder: Path,
         declared: dict[str, Any],
+        work: Experiment,
         *,
         processes: int = 1,
         postgres: PostgresServer | None = None,
         prefect: PrefectServer | None = None,
-        has_small_disk: bool = False,
+        disk: Disk = "",
         latency_s: float = 0.3,
     ) -> None:
         self.folder = folder
-        self.lake = folder / "disk" / "lake" if has_small_disk else folder / "lake"
-        self.disk: SmallDisk | None = None
-        self._has_small_disk = has_small_disk
+        self.lake = folder / "disk" / "lake" if disk else folder / "lake"
+        self._mount = {"small": mounted, "fragile": mounted_ext4}.get(disk)
         self.processes, self.concurrency = processes, int(declared["concurrency"])
-        self.model, self.postgres = PaidModel(latency_s), postgres
+        self.model, self.postgres = PaidModel(latency_s, work.create_script()), postgres
         self.commands: list[subprocess.Popen[bytes]] = []
         self.workers: list[subprocess.Popen[bytes]] = []
         self.ended: list[tuple[int, str]] = []
         """Exit code and output of each command that has ended by itself."""
         self.clock_s = 0
         """The next command's clock is this many seconds ahead."""
-        self._declared, self._stack = declared, ExitStack()
+        self.declared, self._work, self._stack = declared, work, ExitStack()
+        self.file = folder / f"{NAME}.yaml"
         self._outputs: dict[int, Path] = {}
         folder.mkdir(parents=True)
         own: dict[str, str] = {} if postgres is None else {VARIABLE: postgres.create_database()}
@@ -108,21 +118,25 @@ class Ground:
                     "output_cost_per_token": USD_PER_OUTPUT,
                 },
             }
-            for arm in self._declared["arms"]
+            for arm in self.declared["arms"]
         ]
-        if self._has_small_disk:
-            self.disk = self._stack.enter_context(mounted(self.lake.parent, DISK_MB))
-        self._path = self.folder / f"{NAME}.yaml"
-        self._path.write_text(yaml.safe_dump({"name": NAME, **self._declared, "arms": arms}))
+        if self._mount:
+            self.disk = self._stack.enter_context(self._mount(self.lake.parent, DISK_MB))
+        self.file.write_text(yaml.safe_dump({"name": NAME, **self.declared, "arms": arms}))
         self._stack.callback(self.kill)
         if self.prefect:
             self.workers += [start_worker(self.prefect) for _ in range(2)]
+        self._work.prepare(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         self._stack.close()
+
+    def enter(self, server: AbstractContextManager[T]) -> T:
+        """Enter a context that ends with the ground."""
+        return self._stack.enter_context(server)
 
     @property
     def asked(self) -> Counter[str]:
@@ -137,7 +151,7 @@ class Ground:
             output = self.folder / f"command-{len(self._outputs)}.log"
             with output.open("wb") as file:
                 command = subprocess.Popen(
-                    [DURABENCH, "run", str(self._path)],
+                    [*self.program, *self._work.list_arguments(self)],
                     env={**self.environment, **shift},
                     stdin=subprocess.DEVNULL,
                     stdout=file,
@@ -148,14 +162,11 @@ class Ground:
             self.commands.append(command)
 
     def collect(self) -> bool:
-        """Note the commands that have ended. Return True if one has finished the experiment.
-
-        A budget also finishes it.
-        """
+        """Note the commands that have ended. Return True if one has finished the work."""
         for command in [one for one in self.commands if one.poll() is not None]:
             self.commands.remove(command)
             self.ended.append((command.returncode, self._outputs[command.pid].read_text()))
-        return any(code == 0 or _AT_BUDGET in output for code, output in self.ended)
+        return any(self._work.has_finished(code, output) for code, output in self.ended)
 
     def kill(self) -> None:
         """Kill every command and worker with all its processes."""
@@ -170,24 +181,37 @@ class Ground:
         with patch.dict(os.environ):
             os.environ.pop(VARIABLE, None)
             os.environ |= {n: text for n, text in self.environment.items() if n == VARIABLE}
-            return open_journal(Lake.existing(self.lake))
+            return open_journal(self.open_lake())
+
+    def open_lake(self) -> Lake:
+        """Return the lake for reading."""
+        return Lake.existing(self.lake)
 
     def read_results(self) -> dict[Cell, Result]:
         """Return outcome, calls, tokens, cost, patch and verdict of each cell."""
-        lake = Lake.existing(self.lake)
-        verdicts = {row["attempt_id"]: row["outcome"] for row in lake.rows("evaluations", NAME)}
-        patches = {row["attempt_id"]: row["model_patch"] for row in lake.rows("predictions", NAME)}
-        names = ("outcome", "model_calls", "input_tokens", "output_tokens", "cost_usd")
+        lake = self.open_lake()
+        places = lake.places("attempts", "*")
+        names = sorted({experiment for experiment, _, _ in places})
+        verdicts = {
+            r["attempt_id"]: r["outcome"] for n in names for r in lake.rows("evaluations", n)
+        }
+        patches = {
+            r["attempt_id"]: r["model_patch"] for n in names for r in lake.rows("predictions", n)
+        }
+        columns = ("outcome", "model_calls", "input_tokens", "output_tokens", "cost_usd")
         return {
-            (arm, row["instance_id"], row["repeat"]): (
-                *(row[name] for name in names),
+            (_OWN_NAME.sub("", experiment), arm, *_find_task(row)): (
+                *(row[name] for name in columns),
                 patches.get(row["attempt_id"]),
                 verdicts.get(row["attempt_id"]),
             )
-            for arm in self._declared["arms"]
-            for unit in lake.units("attempts", "*", NAME, arm)
-            for row in lake.read("attempts", NAME, arm, unit)
+            for experiment, arm, unit in places
+            for row in lake.read("attempts", experiment, arm, unit)
         }
+
+    def list_problems(self) -> list[str]:
+        """Return what is wrong with the finished work, beyond its calls and results."""
+        return self._work.list_problems(self)
 
     def list_leftovers(self) -> list[str]:
         """Return processes and containers that the round has left behind, after a short wait."""
@@ -211,6 +235,11 @@ class Ground:
             except psutil.Error:
                 continue  # it has ended
         return found
+
+
+def _find_task(row: dict[str, Any]) -> tuple[str, int]:
+    """Return instance and repeat."""
+    return _OWN_NAME.sub("", row["instance_id"]), row["repeat"]
 
 
 def _list_containers(attempts: set[str]) -> list[str]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from tests.servers import openai_server as api
-from tests.servers.simulated_server import Simulation
 
 USD_PER_INPUT, USD_PER_OUTPUT = 1e-6, 1e-5
 
@@ -25,14 +24,14 @@ LOSSES: dict[str, Callable[[api.Reply], api.Reply]] = {
 class PaidModel:
     """The script of a model server. Its books are the truth that a ledger is compared with."""
 
-    def __init__(self, latency_s: float) -> None:
+    def __init__(self, latency_s: float, script: api.Script) -> None:
         self.latency_s = latency_s
         self.asked: Counter[str] = Counter()
         """Charged requests by model."""
         self.charged_usd = 0.0
         self.faults: deque[str] = deque()
         """What the next answers are, by name."""
-        self._simulation = Simulation()
+        self._script = script
         self._lock = threading.Lock()
 
     def __call__(self, body: dict[str, Any]) -> api.Reply:
@@ -40,7 +39,7 @@ class PaidModel:
             fault = self.faults.popleft() if self.faults else ""
         if fault in REFUSALS:
             return REFUSALS[fault]
-        reply = self._simulation(body)
+        reply = self._script(body)
         assert isinstance(reply.body, dict)
         usage = reply.body["usage"]
         with self._lock:

@@ -1,4 +1,4 @@
-"""One round: an experiment drawn from a seed, its faults, and what must be true afterwards."""
+"""One round: work drawn from a seed, its faults, and what must be true afterwards."""
 
 import random
 import re
@@ -12,15 +12,14 @@ from typing import Any
 
 from eval.instances import load
 from tests.fire.faults import Fault, list_faults
-from tests.fire.ground import Cell, Ground, Result
+from tests.fire.ground import PATIENCE_S, Cell, Disk, Ground, Result
+from tests.fire.works import WORKS
 from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import PrefectServer
 
 ARMS = ("mini", "mini_retry", "loop", "durable")
 INSTANCES = 4
 CONCURRENCY = 3
-PATIENCE_S = 240.0
-"""Without a call or an end for this long, a round is stuck."""
 
 _GOOD_ERROR = re.compile(r"^durabench: .+", re.MULTILINE)
 _ENDS = (0, 130, 143, -signal.SIGTERM)
@@ -49,13 +48,15 @@ class Round:
     """An experiment and its faults. The same seed on the same services is the same round."""
 
     seed: int
+    kind: str
+    """What its commands do: a name in `WORKS`."""
     arms: tuple[str, ...]
     instances: int
     processes: int
     place: str
     database: str
     is_distributed: bool
-    has_small_disk: bool
+    disk: Disk
     budget_share: float | None
     """Budget as a share of the cost without faults."""
     faults: tuple[str, ...]
@@ -64,22 +65,27 @@ class Round:
     def draw(cls, seed: int, services: Services) -> "Round":
         """Return the round of a seed."""
         chance = random.Random(seed)
-        is_distributed = services.prefect is not None and chance.random() < 0.15
+        kind = chance.choice([*["run"] * 5, *WORKS])
+        is_run = kind == "run"
+        is_distributed = is_run and services.prefect is not None and chance.random() < 0.15
         has_postgres = services.postgres is not None and chance.random() < 0.5
         place = "docker" if services.has_docker and chance.random() < 0.3 else "host"
-        place = "host" if is_distributed else place
+        place = "host" if is_distributed or not is_run else place
         database = "postgres" if has_postgres or is_distributed else "sqlite"
-        has_small_disk = services.can_mount and not is_distributed and chance.random() < 0.3
+        disks: list[Disk] = ["", "", "", "small", "fragile"]
+        has_disk = services.can_mount and not is_distributed
+        disk: Disk = chance.choice(disks) if has_disk else ""
         drawn = cls(
             seed,
-            arms=tuple(chance.sample(ARMS, chance.randint(1, 2))),
-            instances=chance.randint(2, INSTANCES),
-            processes=1 if is_distributed else chance.choice([1, 1, 2, 3]),
+            kind=kind,
+            arms=WORKS[kind].arms or tuple(chance.sample(ARMS, chance.randint(1, 2))),
+            instances=chance.randint(2, INSTANCES) if is_run else 1,
+            processes=1 if is_distributed or not is_run else chance.choice([1, 1, 2, 3]),
             place=place,
             database=database,
             is_distributed=is_distributed,
-            has_small_disk=has_small_disk,
-            budget_share=chance.choice([None, None, None, 0.5]),
+            disk=disk,
+            budget_share=chance.choice([None, None, None, 0.5]) if is_run else None,
             faults=(),
         )
         names = [*drawn.list_faults()]
@@ -91,10 +97,11 @@ class Round:
     def list_faults(self) -> dict[str, Fault]:
         """Return the faults that can strike this round, by name."""
         return list_faults(
+            kind=self.kind,
             place=self.place,
             database=self.database,
             is_distributed=self.is_distributed,
-            has_small_disk=self.has_small_disk,
+            disk=self.disk,
         )
 
     def declare(self) -> dict[str, Any]:
@@ -103,7 +110,7 @@ class Round:
             "dataset": "bundled",
             "environment": self.place,
             "execution": "distributed" if self.is_distributed else "local",
-            "select": {"slice": f"0:{self.instances}"},
+            "select": {"ids": [each.instance_id for each in load("bundled")[: self.instances]]},
             "concurrency": CONCURRENCY,
             "evaluation_timeout_s": 120,
             "arms": list(self.arms),
@@ -127,29 +134,42 @@ class Outcome:
     """The command that repeats the violation with the fewest faults."""
 
 
-def measure_reference(folder: Path, place: str) -> dict[Cell, Result]:
-    """Return the results without faults of all cells that a round can have."""
-    plain = Round(0, ARMS, INSTANCES, 1, place, "sqlite", False, False, None, ())
-    with Ground(folder, plain.declare(), latency_s=0.0) as ground:
+@dataclass(frozen=True)
+class Reference:
+    """The same work without faults."""
+
+    results: dict[Cell, Result]
+    asked: Counter[str]
+    """Charged calls by arm."""
+
+
+def measure_reference(folder: Path, kind: str, place: str) -> Reference:
+    """Return all that a round of this kind can have, without faults."""
+    work = WORKS[kind]()
+    instances = INSTANCES if kind == "run" else 1
+    plain = Round(0, kind, work.arms or ARMS, instances, 1, place, "sqlite", False, "", None, ())
+    with Ground(folder, plain.declare(), work, latency_s=0.0) as ground:
         _finish(ground)
         assert [code for code, _ in ground.ended] == [0], ground.ended
-        return ground.read_results()
+        assert not (problems := ground.list_problems()), problems
+        return Reference(ground.read_results(), ground.asked)
 
 
-def run(round_: Round, folder: Path, services: Services, reference: dict[Cell, Result]) -> Outcome:
+def run(round_: Round, folder: Path, services: Services, reference: Reference) -> Outcome:
     """Run a round and check it."""
     declared = round_.declare()
-    wanted = _select(reference, round_)
-    cost_usd = sum(result[4] for result in wanted.values())
+    wanted = _select(reference, declared) if round_.kind == "run" else reference
+    cost_usd = sum(result[4] for result in wanted.results.values())
     if round_.budget_share:
         declared["budgets"] = {"experiment": {"usd": round(cost_usd * round_.budget_share, 6)}}
     ground = Ground(
         folder,
         declared,
+        WORKS[round_.kind](),
         processes=round_.processes,
         postgres=services.postgres if round_.database == "postgres" else None,
         prefect=services.prefect if round_.is_distributed else None,
-        has_small_disk=round_.has_small_disk,
+        disk=round_.disk,
     )
     outcome = Outcome()
     with ground:
@@ -173,13 +193,16 @@ def shrink(round_: Round, fails: Callable[["Round"], bool]) -> Round:
     return round_
 
 
-def _select(reference: dict[Cell, Result], round_: Round) -> dict[Cell, Result]:
-    chosen = [instance.instance_id for instance in load("bundled")][: round_.instances]
-    return {
+def _select(reference: Reference, declared: dict[str, Any]) -> Reference:
+    """Return the part of an experiment."""
+    arms, ids = declared["arms"], declared["select"]["ids"]
+    results = {
         cell: result
-        for cell, result in reference.items()
-        if cell[0] in round_.arms and cell[1] in chosen
+        for cell, result in reference.results.items()
+        if cell[1] in arms and cell[2] in ids
     }
+    asked = sum((Counter({cell[1]: result[1]}) for cell, result in results.items()), Counter())
+    return Reference(results, asked)
 
 
 def _strike(round_: Round, ground: Ground, outcome: Outcome) -> None:
@@ -231,11 +254,9 @@ def _finish(ground: Ground) -> None:
         time.sleep(0.05)
 
 
-def _check(
-    round_: Round, ground: Ground, wanted: dict[Cell, Result], outcome: Outcome
-) -> list[str]:
+def _check(round_: Round, ground: Ground, reference: Reference, outcome: Outcome) -> list[str]:
     """Return what is wrong, a line each."""
-    found = []
+    found, wanted, needed = ground.list_problems(), reference.results, reference.asked
     journal = ground.open_journal()
     accounts = [journal.account(one.attempt_id) for one in journal.find("")]
     billed_usd = sum(account.billed_usd or 0.0 for account in accounts)
@@ -253,7 +274,6 @@ def _check(
         if _round(results[cell]) != _round(wanted[cell]):
             found.append(f"{cell} has {results[cell]}, and without faults {wanted[cell]}")
     if not round_.budget_share:
-        needed = sum((Counter({c[0]: r[1]}) for c, r in wanted.items()), Counter())
         outcome.repeated = asked.total() - needed.total()
         if any(asked[arm] < needed[arm] for arm in needed):
             found.append(f"charged calls {dict(asked)}, fewer than {dict(needed)}")
