@@ -46,10 +46,10 @@ test-unit: .venv/ready  ## Tests that start no server and no container
 coverage: .venv/ready  ## Branch coverage of the unit tests, which must not fall
 	$(PYTEST) -n 2 -m unit --cov --cov-report=term:skip-covered --cov-fail-under=70 $(ARGS) tests
 
-test: .venv/ready  ## Unit tests, parts and journeys; without Docker, its tests are skipped
+test: .venv/ready  ## Unit tests and journeys; without Docker, its tests are skipped
 	$(PYTEST) -n 3 -m "not full" $(ARGS) tests
 
-test-all: .venv/ready  ## Every test: also flows in depth, crash points, long simulations
+test-all: .venv/ready  ## Every test: also servers and containers in depth, crash points, simulations
 	$(PYTEST) -n 3 $(ARGS) tests
 
 fire: .venv/ready  ## Random experiments under random faults, counted from outside; continues

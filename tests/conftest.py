@@ -9,7 +9,7 @@ none of these:
 * a parameter that names such a fixture or PostgreSQL;
 * a place in `WHOLE`, the suites in which whole programs run.
 
-It sets the mark `full` on every other test in `BEHIND_JOURNEYS`.
+It sets the mark `full` on every other test that is not a journey: servers and containers in depth.
 """
 
 import os
@@ -61,9 +61,6 @@ PROGRAMS = frozenset(
 WHOLE = frozenset({"durability", "operation", "walkthrough"})
 """Folders of `tests` whose tests run whole programs."""
 
-BEHIND_JOURNEYS = frozenset({"flows", "operation", "walkthrough"})
-"""Folders of `tests` whose tests with servers and containers repeat in depth what journeys show."""
-
 # A busy machine is no defect of an example. The time limit of the whole test stays.
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -104,7 +101,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark a test with its tier."""
     if is_unit(item):
         item.add_marker("unit")
-    elif item.path.relative_to(item.config.rootpath / "tests").parts[0] in BEHIND_JOURNEYS:
+    elif "journeys" not in item.path.parts:
         item.add_marker("full")
 
 
