@@ -79,7 +79,7 @@ def test_postgresql_restarts_in_the_middle_of_a_series(postgres: PostgresServer,
         try:
             journal.start(attempt(name))
             lease = journal.acquire(name, name, 300)
-            while written[number] < 200 or not restarted.is_set():
+            while written[number] < 60 or not restarted.is_set():
                 intend(journal, lease, written[number], usd=0.01, limits=budget(1000.0))
                 record(journal, lease, written[number], cost=0.005)
                 written[number] += 1
@@ -90,7 +90,7 @@ def test_postgresql_restarts_in_the_middle_of_a_series(postgres: PostgresServer,
     threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
     for thread in threads:
         thread.start()
-    while min(written) < 30 and not failures:
+    while min(written) < 10 and not failures:
         time.sleep(0.02)
     postgres.restart(away_s=1.5, mode=mode)
     restarted.set()

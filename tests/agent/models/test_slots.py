@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,8 +70,9 @@ async def test_a_server_gets_as_many_requests_at_a_time_as_it_has_slots(
     assert server.most == concurrency
 
 
-async def test_processes_share_the_slots_of_a_server(url: str) -> None:
+async def test_processes_share_the_slots_of_a_server(tmp_path: Path) -> None:
     """The limit holds for all processes of a journal, also for shards. None of them starves."""
+    url = f"sqlite:///{tmp_path}/journal.sqlite"
     server = Slow()
     listener = Listener(server)
     spec = declare(listener, concurrency=1, timeout_s=600)

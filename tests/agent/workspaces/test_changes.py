@@ -139,7 +139,9 @@ async def fresh() -> AsyncIterator[HostWorkspace]:
 IN_FULL = {
     "committed", "mode", "link", "new pipe", "binary", "no newline at the end", "skip-worktree",
     "excluded", "in another repository", "line break", "index gone", "index locked", "HEAD broken",
-    "removed from the index alone", "renamed", "edit of the same length",
+    "removed from the index alone", "renamed", "edit of the same length", "staged, then edited",
+    "mode, hidden", "ignored by a new rule", "excluded by settings", "tracked, then ignored",
+    "index broken", "in a repository with a commit",
 }  # fmt: skip
 """Rows that differ little from others, and run in `make test-all` only."""
 
