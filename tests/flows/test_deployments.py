@@ -85,19 +85,11 @@ def test_every_parameter_says_what_it_is(name: str) -> None:
 
 
 def test_the_schema_takes_what_an_experiment_takes() -> None:
-    """The schema, the only check of Prefect's forms, accepts every experiment file and refuses
-    mistakes."""
+    """The schema, the only check of Prefect's forms, accepts every experiment file."""
     for path in (ROOT / "flows" / "experiments").glob("*.yaml"):
         validate("benchmark", {"experiment": yaml.safe_load(path.read_text())})
     arms = [{"name": "mini", "agent": "mini"}]
     validate("benchmark", {"experiment": {"name": "x", "model": "openai/gpt-5", "arms": arms}})
-    for wrong in [
-        {"name": "x", "arms": arms, "arm": "mini"},
-        {"name": "x", "arms": [{"name": "mini", "agent": "nobody"}]},
-        {"name": "x", "arms": arms, "budgets": {"attempt": {"usd": -1}}},
-    ]:
-        with pytest.raises(jsonschema.ValidationError):
-            validate("benchmark", {"experiment": wrong})
 
 
 SOLVERS = [{"name": "mini", "agent": "mini", "model": "openai/gpt-5"}]
@@ -235,7 +227,11 @@ def test_an_error_names_the_wrong_key(arm: dict[str, Any], place: str, problem: 
 
 @pytest.mark.parametrize(
     ("changes", "problem"),
-    [({"concurency": 1}, "'concurency' was unexpected"), ({"seed": "a"}, "'a' is not of type")],
+    [
+        ({"concurency": 1}, "'concurency' was unexpected"),
+        ({"seed": "a"}, "'a' is not of type"),
+        ({"budgets": {"attempt": {"usd": -1}}}, "-1 is "),
+    ],
 )
 def test_an_error_does_not_repeat_the_experiment(changes: dict[str, Any], problem: str) -> None:
     """A flow run and a form name a wrong key of the experiment."""
