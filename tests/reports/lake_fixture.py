@@ -1,6 +1,6 @@
 """Write lakes for tests: real Parquet files with the declared schemas and default values."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -133,6 +133,13 @@ class LakeBuilder:
         self.predict(arm, instance, attempt_id, repeat=repeat)
         self.evaluate(arm, instance, attempt_id, outcome, repeat=repeat)
         return attempt_id
+
+    def fill(self, resolved: Mapping[str, int], instances: Sequence[str], **columns: Any) -> None:
+        """Write every cell of some arms. Each arm resolves its number of the first instances."""
+        for arm, number in resolved.items():
+            for place, instance in enumerate(instances):
+                outcome = "resolved" if place < number else "unresolved"
+                self.cell(arm, instance, outcome, **columns)
 
     def call(self, **columns: Any) -> dict[str, Any]:
         """Return a call's row with default values for all other columns."""

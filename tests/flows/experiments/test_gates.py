@@ -27,8 +27,7 @@ def arms(tmp_path_factory: pytest.TempPathFactory) -> Sequence[ArmSummary]:
     those whose costs are partly known."""
     lake = LakeBuilder(tmp_path_factory.mktemp("lake"))
     lake.declare(["mini", "free", *PARTLY], ["i", "j"])
-    for instance, outcome in (("i", "resolved"), ("j", "unresolved")):
-        lake.cell("mini", instance, outcome, cost_usd=1.0)
+    lake.fill({"mini": 1}, ["i", "j"], cost_usd=1.0)
     for arm, rest in PARTLY.items():
         lake.cell(arm, "i", cost_usd=0.5)
         lake.cell(arm, "j", **rest)

@@ -33,8 +33,8 @@ def measured(tmp_path: Path) -> LakeBuilder:
     lake = LakeBuilder(root)
     instances = [f"i{number}" for number in range(10)]
     lake.declare(["quick", "careful"], instances)
+    lake.fill({"quick": 4}, instances)
     for number, instance in enumerate(instances):
-        lake.cell("quick", instance, "resolved" if number < 4 else "unresolved")
         lake.cell("careful", instance, "resolved" if 1 <= number < 6 else "unresolved")
     return lake
 

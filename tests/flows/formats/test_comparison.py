@@ -12,10 +12,7 @@ IDS = [f"acme__lib-{number}" for number in range(12)]
 def compare(root: Path, hours: int) -> Report:
     """Compare a table with an experiment whose primary comparison was declared at an hour."""
     builder = LakeBuilder(root / "lake", "night")
-    for arm, most in (("plain", 5), ("careful", 9)):
-        for place, instance in enumerate(IDS):
-            outcome = "resolved" if place < most else "unresolved"
-            builder.cell(arm, instance, outcome, attempt_id=f"{arm}-{place}")
+    builder.fill({"plain": 5, "careful": 9}, IDS)
     builder.declare(
         ["plain", "careful"],
         IDS,

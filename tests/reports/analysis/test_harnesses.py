@@ -41,8 +41,7 @@ def run(lake: LakeBuilder, resolved: dict[str, int], *arms: tuple[str, str, Any,
     for order, (name, agent, _, model) in enumerate(arms):
         columns = {"agent": agent, "model": model, "arm_order": order}
         lake.declare([name], IDS, declaration=declared(*arms), **columns)
-        for place, instance in enumerate(IDS):
-            lake.cell(name, instance, "resolved" if place < resolved[name] else "unresolved")
+    lake.fill(resolved, IDS)
 
 
 def grid_of(lake: LakeBuilder) -> HarnessGrid:

@@ -31,10 +31,7 @@ DECLARED: dict[str, Any] = {
 
 def run(lake: LakeBuilder) -> None:
     """Write every cell of three arms, with gradings at noon and attempts one hour later."""
-    for arm, resolved in RESOLVED.items():
-        for n, instance in enumerate(INSTANCES):
-            outcome = "resolved" if n < resolved else "unresolved"
-            lake.cell(arm, instance, outcome, started_at=NOON + timedelta(hours=1))
+    lake.fill(RESOLVED, INSTANCES, started_at=NOON + timedelta(hours=1))
 
 
 def declare(lake: LakeBuilder, hours: float, **changes: Any) -> None:

@@ -13,18 +13,11 @@ def gradings_line(report: Report) -> str:
     return " ".join(section.brief) if section else ""
 
 
-def fill(lake: LakeBuilder, only_second: int, pairs: int = 20) -> None:
-    """Write two arms of which the second alone resolves some instances, and both none else."""
-    ids = [f"i{number}" for number in range(pairs)]
-    lake.declare(["plain", "careful"], ids)
-    for place, instance in enumerate(ids):
-        lake.cell("plain", instance, "unresolved")
-        lake.cell("careful", instance, "resolved" if place < only_second else "unresolved")
-
-
 def test_the_wrong_verdicts_that_turn_a_result_are_counted(lake: LakeBuilder) -> None:
     """Eight instances against none are significant up to two wrong verdicts."""
-    fill(lake, 8)
+    resolved, ids = {"plain": 0, "careful": 8}, [f"i{number}" for number in range(20)]
+    lake.declare([*resolved], ids)
+    lake.fill(resolved, ids)
     report = build(lake.root, "trial")
     assert gradings_line(report) == (
         "The test between careful and plain is no longer significant with 2 wrong verdicts of 40 "

@@ -10,22 +10,14 @@ from tests.reports.lake_fixture import LakeBuilder
 INSTANCES = [f"i{n}" for n in range(12)]
 
 
-def fill(lake: LakeBuilder, resolved: dict[str, int], **declared: str) -> None:
-    """Let each arm resolve its number of instances, the first ones."""
-    lake.declare(list(resolved), INSTANCES, **declared)
-    for arm, count in resolved.items():
-        for n, name in enumerate(INSTANCES):
-            lake.cell(arm, name, "resolved" if n < count else "unresolved")
-
-
 def test_a_long_list_has_the_declared_and_the_clearest_pairs(
     lake: LakeBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If there are too many pairs, the list says how many it leaves out."""
     monkeypatch.setattr(module, "LISTED", 2)
-    fill(
-        lake, {"a": 0, "b": 1, "c": 11, "d": 12}, primary_baseline="a", primary_candidate="b"
-    )  # fmt: skip
+    resolved = {"a": 0, "b": 1, "c": 11, "d": 12}
+    lake.declare([*resolved], INSTANCES, primary_baseline="a", primary_candidate="b")
+    lake.fill(resolved, INSTANCES)
     section = build(lake.root, "trial").section("pairs")
     assert section is not None
     (table,) = section.tables
