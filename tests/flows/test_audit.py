@@ -1,6 +1,7 @@
 """Gradings record an audited verdict beside the official one, and a second grading confirms it."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -85,14 +86,11 @@ async def test_the_audited_verdict_is_recorded_beside_the_official_one(lake_path
     assert rows[FIRST.instance_id]["audit_reasons"] == []
     assert rows[SECOND.instance_id]["audited_verdict"] == "suspect"
     assert rows[SECOND.instance_id]["audit_reasons"] == ["test_configuration: conftest.py is added"]
-    connection = open_marts(Path(lake_path), "foreign")
-    try:
+    with closing(open_marts(Path(lake_path), "foreign")) as connection:
         found = connection.sql(
             "select instance_id, resolved, audited_verdict, audit_reasons "
             "from marts.counted_evaluations where is_suspect"
         ).fetchall()
-    finally:
-        connection.close()
     reasons = ["test_configuration: conftest.py is added"]
     assert found == [(SECOND.instance_id, True, "suspect", reasons)]
 

@@ -1,6 +1,7 @@
 """Budget curves, against counts over the cells."""
 
 import random
+from contextlib import closing
 from itertools import pairwise
 
 import pytest
@@ -14,11 +15,8 @@ Used = dict[str, list[tuple[float | None, int, bool]]]
 
 
 def read(lake: LakeBuilder) -> tuple[BudgetComparison, ...]:
-    connection = open_marts(lake.root, "trial")
-    try:
+    with closing(open_marts(lake.root, "trial")) as connection:
         return read_budgets(connection, declared(connection))
-    finally:
-        connection.close()
 
 
 def fill(lake: LakeBuilder, arms: Used) -> None:

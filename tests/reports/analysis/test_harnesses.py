@@ -1,6 +1,7 @@
 """Arms as harnesses × models."""
 
 import json
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -46,12 +47,9 @@ def run(lake: LakeBuilder, resolved: dict[str, int], *arms: tuple[str, str, Any,
 
 def grid_of(lake: LakeBuilder) -> HarnessGrid:
     """Return the arms of the trial by harness and model."""
-    connection = open_marts(lake.root, "trial")
-    try:
+    with closing(open_marts(lake.root, "trial")) as connection:
         arms = connection.execute("select arm from marts.arms order by position").fetchall()
         return read_grid(connection, [arm for (arm,) in arms])
-    finally:
-        connection.close()
 
 
 LEAN, FULL = {"profile": {"preset": "lean"}}, {"profile": {"preset": "full"}}

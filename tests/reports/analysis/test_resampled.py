@@ -1,5 +1,7 @@
 """The resampled comparison of two arms."""
 
+from contextlib import closing
+
 from reports.analysis.resampled import read_resampled
 from reports.estimates import PairedTable
 from reports.relations import open_marts
@@ -12,11 +14,8 @@ BOOTSTRAP = Bootstrap(resamples=500)
 
 def resampled(lake: LakeBuilder, baseline: str, candidate: str) -> Resampled:
     """Return the comparison of two arms in the experiment `trial`."""
-    connection = open_marts(lake.root, "trial")
-    try:
+    with closing(open_marts(lake.root, "trial")) as connection:
         return read_resampled(connection, baseline, candidate, BOOTSTRAP)
-    finally:
-        connection.close()
 
 
 def test_what_was_lost_stays_in_the_difference_and_leaves_the_sensitivity(

@@ -1,5 +1,7 @@
 """The economic evaluation of the arms of a lake."""
 
+from contextlib import closing
+
 import pytest
 
 from reports.economics import Worth
@@ -27,11 +29,8 @@ def run(lake: LakeBuilder, arm: str, resolved: int, cost: float | None) -> None:
 
 
 def worth(lake: LakeBuilder) -> Worth:
-    connection = open_marts(lake.root, "trial")
-    try:
+    with closing(open_marts(lake.root, "trial")) as connection:
         return read_worth(connection, declared(connection), BOOTSTRAP)
-    finally:
-        connection.close()
 
 
 def test_arms_are_placed_against_the_frontier(lake: LakeBuilder) -> None:
@@ -102,12 +101,9 @@ def test_arms_without_usable_costs_are_left_out_with_the_reason(lake: LakeBuilde
 
 def _declaration(lake: LakeBuilder) -> dict[str, object]:
     """Return the columns of a declared arm."""
-    connection = open_marts(lake.root, "trial")
-    try:
+    with closing(open_marts(lake.root, "trial")) as connection:
         cursor = connection.execute(
             "select * exclude (experiment, arm) from main.experiments limit 1"
         )
         names = [column[0] for column in cursor.description]
         return dict(zip(names, cursor.fetchone() or (), strict=True))
-    finally:
-        connection.close()
