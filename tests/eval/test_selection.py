@@ -52,15 +52,10 @@ def test_a_sample_depends_on_its_seed_alone(lite: list[Instance]) -> None:
     assert select(lite, Selection(sample=5, seed=2)) != drawn
 
 
-def test_an_unknown_id_is_refused_with_suggestions(lite: list[Instance]) -> None:
-    """An unknown id is refused with similar ids as suggestions."""
-    with pytest.raises(DatasetError, match="django__djanga-2; did you mean django__django-2"):
-        select(lite, Selection(ids=["django__djanga-2"]))
-
-
 @pytest.mark.parametrize(
     ("selection", "message"),
     [
+        ({"ids": ["django__djanga-2"]}, "django__djanga-2; did you mean django__django-2"),
         ({"regex": "^flask"}, "regex '\\^flask'.* leaves no instance"),
         ({"slice": "50:"}, "leaves no instance"),
         ({"sample": 21}, "a sample of 21 exceeds the number of instances, 20"),
@@ -69,7 +64,7 @@ def test_an_unknown_id_is_refused_with_suggestions(lite: list[Instance]) -> None
 def test_a_selection_of_nothing_is_refused(
     lite: list[Instance], selection: dict[str, object], message: str
 ) -> None:
-    """A selection of no instances, or of fewer than requested, is refused."""
+    """A selection of unknown or no instances, or of fewer than requested, is refused."""
     with pytest.raises(DatasetError, match=message):
         select(lite, Selection.model_validate(selection))
 
