@@ -74,7 +74,11 @@ async def solve(task: Task, session: Session, options: MiniOptions) -> Outcome:
         case "LimitsExceeded":
             is_out_of_steps = 0 < agent.config.step_limit <= agent.n_calls
             status = "out_of_steps" if is_out_of_steps else "out_of_budget"
-    return Outcome(status, info.get("submission", ""), info["exit_status"])
+    patch, detail = info.get("submission", ""), info["exit_status"]
+    if task.for_reviewers and status == "submitted" and not patch.strip():
+        said = [text_of(each) for each in agent.messages if each.get("role") == "assistant"]
+        detail = next(filter(None, reversed(said)), detail)  # the answer to a question
+    return Outcome(status, patch, detail)
 
 
 def _settings(model: ModelInfo, root: str, options: MiniOptions) -> Settings:

@@ -37,6 +37,8 @@ _SUFFIXES = {
     "classes": (".java", ".kt", ".groovy", ".scala"),
     "filters": (".java", ".kt", ".groovy", ".scala"),
 }
+_SCRIPTS = (".js", ".cjs", ".mjs", ".jsx", ".ts", ".cts", ".mts", ".tsx")
+_COMPILED = (".go", ".rs", ".java", ".kt", ".rb")
 _CARGO_TARGET = re.compile(r"(?:.*/)?tests/(?P<name>[^/]+?)(?:/main)?\.rs")
 # Of a shell command with these, the program that runs the tests is unknown.
 _SHELL_SYNTAX = re.compile(r"[;&|<>()$`\n*?\\]|#")
@@ -82,7 +84,15 @@ class TestRunner:
         return " ".join([*assignments, self.command.replace(_PLACEHOLDER, tests)])
 
     def runs(self, path: str) -> bool:
-        """Return True if the command takes this test file. Others are separate programs."""
+        """Return True if the command takes this test file. Others are separate programs.
+
+        A repository may have tests in other languages, of other projects.
+        """
+        foreign = (*_SCRIPTS, *_COMPILED) if self.adapter in ("pytest", "unittest") else ()
+        if self.adapter in ("jest", "mocha", "tap"):
+            foreign = (".py", *_COMPILED)
+        if foreign and path.endswith(foreign):
+            return False
         if self.adapter == "sympy":
             return "tests" in path.split("/")[:-1]
         if self.path_style in _SUFFIXES:

@@ -20,7 +20,7 @@ class Reach:
     unreached: tuple[str, ...] = ()
     """Those that no test of the run reaches."""
     unknown: tuple[str, ...] = ()
-    """Those of which this is not known, as the run names no test files."""
+    """Those of which this is not known, as the run names no test files; and other changed files."""
     lines: dict[str, int] = field(default_factory=dict)
     """The number of added and removed lines of each. They count with their whole file."""
 
@@ -38,13 +38,15 @@ async def find_reach(
 
     def look(index: Indexed) -> Reach:
         symbols = index.symbols
-        code = [path for path in paths if path in symbols.paths and not BY_CONVENTION.owns(path)]
+        changed = [path for path in paths if not BY_CONVENTION.owns(path)]
+        code = [path for path in changed if path in symbols.paths]
         if ran.isdisjoint(symbols.paths):
-            return Reach(tuple(code), (), tuple(code))
+            return Reach(tuple(code), (), tuple(changed))
         covered = {path: covering(symbols, index.texts, [path]) for path in code}
         missed = [path for path in code if ran.isdisjoint(covered[path])]
         silent = projects.find_silent(others, tests, symbols.paths)
-        unknown = [path for path in missed if path.startswith(silent)]
+        unknown = [path for path in changed if path not in code]
+        unknown += [path for path in missed if path.startswith(silent)]
         unreached = [path for path in missed if path not in unknown]
         return Reach(tuple(code), tuple(unreached), tuple(unknown))
 

@@ -199,10 +199,11 @@ async def verify(crew: Crew, session: Session, number: int) -> Verified:
     async with session.branch(f"verify-{number}", BASE) as fresh:
         is_for = crew.task.for_reviewers
         added = [file.name for file in files if file.old_path is None or is_for]
-        new_tests = await _select_tests(added, fresh) if added else []
+        runs = crew.tools.runner.runs
+        new_tests = list(filter(runs, await _select_tests(added, fresh) if added else []))
         if crew.tools.runner.takes_paths:
             changed = sorted({path for file in files for path in file.paths} - {*new_tests})
-            tests = await find_covering(changed, patch, fresh)
+            tests = list(filter(runs, await find_covering(changed, patch, fresh)))
         else:
             tests, new_tests = ["."], []
         check = PatchCheck((), ())

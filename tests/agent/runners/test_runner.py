@@ -71,6 +71,8 @@ def test_which_files_a_runner_takes() -> None:
     assert runner_of(SYMPY).runs("sympy/core/tests/test_expr.py")
     assert not runner_of(DJANGO).runs("django/test/testcases.py")
     assert PYTEST.runs("anything_test.py")
+    assert not PYTEST.runs("frontend/money.test.js")
+    assert not runner_of("node --test {paths}").runs("backend/tests/test_price.py")
 
 
 @pytest.mark.parametrize("path", INSIDE, ids=lambda path: path.stem)
