@@ -38,6 +38,7 @@ _SUFFIXES = {
     "filters": (".java", ".kt", ".groovy", ".scala"),
 }
 _SCRIPTS = (".js", ".cjs", ".mjs", ".jsx", ".ts", ".cts", ".mts", ".tsx")
+_OF_NODE = ("jest", "mocha", "tap")
 _COMPILED = (".go", ".rs", ".java", ".kt", ".rb")
 _CARGO_TARGET = re.compile(r"(?:.*/)?tests/(?P<name>[^/]+?)(?:/main)?\.rs")
 # Of a shell command with these, the program that runs the tests is unknown.
@@ -88,10 +89,10 @@ class TestRunner:
 
         A repository may have tests in other languages, of other projects.
         """
-        foreign = (*_SCRIPTS, *_COMPILED) if self.adapter in ("pytest", "unittest") else ()
-        if self.adapter in ("jest", "mocha", "tap"):
-            foreign = (".py", *_COMPILED)
-        if foreign and path.endswith(foreign):
+        is_python, is_node = self.adapter in ("pytest", "unittest"), self.adapter in _OF_NODE
+        if (is_python and path.endswith((*_SCRIPTS, *_COMPILED))) or (
+            is_node and path.endswith((".py", *_COMPILED))
+        ):
             return False
         if self.adapter == "sympy":
             return "tests" in path.split("/")[:-1]

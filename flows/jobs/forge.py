@@ -6,11 +6,8 @@ from eval.repositories import RepositorySource
 from flows.display.errors import UsageError
 from flows.jobs.forges import kinds
 from flows.jobs.forges.gitlab import find_path
-from flows.jobs.forges.protocol import Forge
+from flows.jobs.forges.protocol import SIGN, Forge
 from flows.jobs.request import TOKEN, access_to, api_of, kind_of
-
-SIGN = "<!-- durabench -->"
-"""The mark of a comment that a job makes itself."""
 
 
 def connect(source: RepositorySource) -> Forge:

@@ -197,15 +197,15 @@ async def note_failure(store: Lake, request: Request, **known: object) -> AsyncI
     """
     try:
         yield
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:  # a stop cancels what does not end
         run, row = find_own(), rows.read(store, request.job_id)
         is_ordered = run is not None and run.deployment_id is not None
-        if not isinstance(error, Interrupted):
+        if not isinstance(error, Interrupted | asyncio.CancelledError):
             known = {**known, "flow_run_id": flow_run_id()}
             rows.refuse(store, request, one_line(error), is_ordered, **known)
         elif row is not None:
             ended = {} if is_ordered else {"state": "cancelled"}
-            rows.update(store, row, detail=str(error), **ended)
+            rows.update(store, row, detail=str(error) or "cut off by a stop", **ended)
         raise
 
 

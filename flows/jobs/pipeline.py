@@ -86,7 +86,11 @@ async def pipeline(definition: Pipeline, lake: str | None = None, *, run: str | 
         prepared = await asyncio.to_thread(prepare, request, store, pipeline=content)
         row = prepared.row
         if not is_published(row, prepared.request):
-            row = await _run_and_publish(_Run(definition, prepared, store), row)
+            try:
+                row = await _run_and_publish(_Run(definition, prepared, store), row)
+            except Interrupted as error:
+                again = f"here: `durabench pipeline run FILE --run {run}`"
+                raise Interrupted(f"{error} ({again})") from None
     await publish_report(row, store)
     return Completed(message=summarize(row), data=run)  # type: ignore[return-value]  # Prefect unwraps it
 

@@ -1,5 +1,6 @@
 """Jobs and pipelines on a real repository, from the command to the branch or pull request."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.flows.jobs.conftest import FILES, NAME, REPAIR, arm, pipeline, step
 from tests.journeys.command_line import Terminal
 from tests.servers.forge import Forge
 from tests.servers.prefect_server import PrefectServer
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -78,6 +80,32 @@ def test_a_job_is_shown_revised_and_cancelled(terminal: Terminal, forge: Forge) 
     [waiting] = [row for row in terminal.lake.all_shared("jobs") if row["state"] == "waiting"]
     printed = terminal.durabench("job", "cancel", waiting["job_id"])
     assert f"job {waiting['job_id']} is cancelled" in printed
+
+
+@pytest.mark.journey("pipeline run", "pipeline runs", "pipeline show")
+def test_a_stopped_pipeline_says_why(terminal: Terminal, forge: Forge) -> None:
+    """The run and its step are cancelled with the reason, and the same run continues."""
+    mark = terminal.folder / "mark"
+    declared = pipeline(
+        step("wait", f"test -e {mark} || {{ touch {mark}; sleep 600; }}; {REPAIR}"),
+        step("notes", "echo a >NOTES.md", "wait"),
+    )
+    file = terminal.write("wait.yaml", declared.model_dump(mode="json"))
+    running = terminal.begin("pipeline", "run", file)
+    try:
+        wait_until(mark.exists, seconds=200)
+    finally:
+        running.send_signal(signal.SIGINT)
+        running.wait(timeout=120)
+    [row] = [each for each in terminal.lake.all_shared("jobs") if each["pipeline"]]
+    listed = terminal.durabench("pipeline", "runs")
+    assert ("cancelled" in listed, "cut off after" in listed) == (True, True)
+    shown = terminal.durabench("pipeline", "show", row["job_id"])
+    assert f"`durabench pipeline run FILE --run {row['job_id']}`" in shown
+    assert [line.split()[3] for line in shown.splitlines() if " wait " in line] == ["cancelled"]
+    assert forge.pulls[NAME] == []
+    terminal.durabench("pipeline", "run", file, "--run", row["job_id"])
+    assert len(forge.pulls[NAME]) == 1
 
 
 @pytest.mark.journey(

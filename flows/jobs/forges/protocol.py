@@ -8,6 +8,9 @@ from typing import Literal, Protocol
 LABEL = "durabench"
 """The label that starts a job. A mention is the same word behind an `@`."""
 
+SIGN = "<!-- durabench -->"
+"""The mark of a comment that a job makes itself."""
+
 _MENTION = re.compile(rf"(?<![\w@/.-])@{LABEL}(?![\w-])[,:]?\s*", re.IGNORECASE)
 _QUOTED = re.compile(r"^\s*>.*$", re.MULTILINE)
 
@@ -119,9 +122,13 @@ class Forge(Protocol):
 
 
 def find_mention(text: str | None) -> str | None:
-    """Return a text without its mention of jobs; None if it has none outside quotes."""
+    """Return a text without its mention of jobs; None if it has none outside quotes.
+
+    A comment of a job, which may repeat the mention, has none.
+    """
     own = _QUOTED.sub("", text or "")
-    return _MENTION.sub("", own).strip() if _MENTION.search(own) else None
+    is_mention = _MENTION.search(own) and SIGN not in own
+    return _MENTION.sub("", own).strip() if is_mention else None
 
 
 def read_time(text: str | None) -> datetime:

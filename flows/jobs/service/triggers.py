@@ -23,9 +23,9 @@ from eval.errors import DatasetError
 from eval.repositories import RepositorySource
 from flows.display.errors import UsageError
 from flows.jobs import rows
-from flows.jobs.forge import SIGN, connect, find_page, is_pull_of
+from flows.jobs.forge import connect, find_page, is_pull_of
 from flows.jobs.forges import github, gitlab
-from flows.jobs.forges.protocol import Event, Forge
+from flows.jobs.forges.protocol import SIGN, Event, Forge
 from flows.jobs.request import TOKEN, access_to
 from flows.jobs.request import Request as JobRequest
 from flows.jobs.request import forge as forge_address

@@ -120,6 +120,7 @@ def test_ci_is_a_commit() -> None:
         ("@durabench fix it", "fix it"),
         ("Please, @Durabench", "Please,"),
         ("> @durabench fix it\n\nNo.", None),
+        ("Answer to `@durabench why`\n\n<!-- durabench -->", None),
         ("me@durabench.org, @durabench-bot, @@durabench", None),
         (None, None),
     ],
