@@ -74,7 +74,7 @@ def die_and_continue(forge: Forge, folder: Path, points: list[str]) -> None:
 
 def test_a_death_in_the_middle_changes_nothing(forge: Forge, tmp_path: Path) -> None:
     """The process dies while a paid answer is in flight, and after the pull request was opened."""
-    die_and_continue(forge, tmp_path, [IN_FLIGHT[0], "after request 4"])
+    die_and_continue(forge, tmp_path, [IN_FLIGHT[0], "after request 5"])
 
 
 @pytest.mark.full
