@@ -2,14 +2,12 @@
 
 The process is killed with SIGKILL right before and right after every journal write and every
 command in the workspace, and during every call, once for each such point. Then it is run again.
-`make test` tries the chosen points on the host with SQLite.
 """
 
 import asyncio
 import re
 import signal
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +28,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 _FOLDER = re.compile(r"durabench-\d+-[0-9a-f]{8}-")
 
 CALLS = len(crashing.COMMANDS)
-
-CHOSEN = (
-    "after start 0",
-    "after intend 1",
-    "during call 1",
-    "before record 1",
-    "after record 1",
-    "after run 2",
-    "after append 0",
-    "before end 0",
-)
-"""A point of each kind."""
 
 
 def result(lake: Path, environment: str) -> dict[str, Any]:
@@ -77,30 +63,25 @@ def undisturbed(setting: Setting, environment: str) -> tuple[dict[str, Any], lis
 
 
 @pytest.mark.parametrize(
-    ("environment", "new_journal", "chosen"),
+    ("environment", "new_journal"),
     [
-        pytest.param("host", "sqlite", CHOSEN, id="chosen"),
-        pytest.param("host", "sqlite", (), id="host-sqlite", marks=pytest.mark.full),
-        pytest.param("host", "postgresql", (), id="host-postgresql", marks=pytest.mark.full),
-        pytest.param(
-            "docker", "sqlite", (), id="docker-sqlite", marks=[pytest.mark.docker, pytest.mark.full]
-        ),
+        ("host", "sqlite"),
+        ("host", "postgresql"),
+        pytest.param("docker", "sqlite", marks=pytest.mark.docker),
     ],
     indirect=["new_journal"],
 )
 def test_a_killed_attempt_resumes_where_it_was(
     environment: str,
     new_journal: NewJournal,
-    chosen: Sequence[str],
     counting: CountingServer,
     tmp_path: Path,
 ) -> None:
     """A killed attempt resumes to the same patch, tree and steps as an undisturbed one."""
     setting = Setting(tmp_path / "undisturbed", counting.url, new_journal())
     expected, points = undisturbed(setting, environment)
-    assert set(chosen) <= set(points)
     attempt_id = attempt_key(crashing.cell(environment))[:32]
-    for point in chosen or points:
+    for point in points:
         counting.counts.clear()
         setting = Setting(tmp_path / point.replace(" ", "-"), counting.url, new_journal())
         assert run_attempt(setting, environment, point) == -signal.SIGKILL, point

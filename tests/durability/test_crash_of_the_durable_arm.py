@@ -114,7 +114,6 @@ def killed(new: Callable[[], Setting], environment: str, point: str) -> Setting:
     raise AssertionError(f"no run passes the point {point!r}")
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("environment", "of_each"), [("host", 8), pytest.param("docker", 3, marks=pytest.mark.docker)]
 )
@@ -158,7 +157,6 @@ def test_a_killed_attempt_resumes_where_it_was(
 
 
 @pytest.mark.parametrize("new_journal", ["sqlite"], indirect=True)
-@pytest.mark.full
 def test_both_calls_that_are_in_flight_are_billed_and_asked_again(
     new_journal: NewJournal, tmp_path: Path
 ) -> None:

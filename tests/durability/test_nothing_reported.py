@@ -20,7 +20,7 @@ from tests.durability.processes import PATIENCE_S
 from tests.flows.conftest import SUBMIT
 from tests.servers import openai_server as api
 
-pytestmark = [pytest.mark.slow, pytest.mark.full]
+pytestmark = [pytest.mark.slow]
 
 _ZERO = re.compile(r"\$0(?![.,]?\d*[1-9])|\b0\+0 tok|\b0 tokens|\bNothing was spent|billed nothing")
 """Nothing as an amount of money or of tokens."""

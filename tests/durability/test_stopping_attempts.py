@@ -95,7 +95,7 @@ def durable(lake: Lake, counting: CountingServer, monkeypatch: pytest.MonkeyPatc
     return Counted(cell, lake, counting.began, 0)
 
 
-@pytest.fixture(params=["tools", pytest.param("text", marks=pytest.mark.full)])
+@pytest.fixture(params=["tools", "text"])
 def mini(request: pytest.FixtureRequest, lake: Lake) -> Iterator[Counted]:
     """Yield a cell of the mini arm, which works in a separate thread, in each format of actions."""
     native = request.param == "tools"
@@ -128,7 +128,7 @@ async def test_mini_begins_no_call_after_the_stop(mini: Counted, calls: int) -> 
     assert len(mini.began) == mini.account.calls_billed == mini.calls
 
 
-@pytest.mark.parametrize("calls", [pytest.param(2, marks=pytest.mark.full), 9])
+@pytest.mark.parametrize("calls", [2, 9])
 async def test_durable_begins_no_call_after_the_stop(
     durable: Counted, counting: CountingServer, calls: int
 ) -> None:

@@ -110,19 +110,7 @@ def everything(setting: Setting) -> dict[str, Any]:
     }
 
 
-def moments() -> Iterator[Any]:
-    """Yield every moment in both databases. `make test` has two moments on SQLite."""
-    for moment in MOMENTS:
-        for database in ("sqlite", "postgresql"):
-            name = f"{moment[0]}-{'beats' if moment[1] else 'late'}-{database}"
-            is_chosen = moment[0] in ("during call 2", "before record 2") and database == "sqlite"
-            marks = [] if is_chosen else [pytest.mark.full]
-            yield pytest.param(*moment, database, id=name, marks=marks)
-
-
-@pytest.mark.parametrize(
-    ("moment", "beats", "in_flight", "new_journal"), list(moments()), indirect=["new_journal"]
-)
+@pytest.mark.parametrize(("moment", "beats", "in_flight"), MOMENTS)
 def test_a_worker_that_was_paused_too_long_is_fenced(
     moment: str,
     beats: bool,

@@ -17,7 +17,7 @@ from tests.journeys.command_line import Terminal
 from tests.servers import llama
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 CALLS = 3
 TOOLS = ["files", "symbols", "shell", "tests", "ptc", "subagents"]

@@ -21,7 +21,7 @@ from agent.models.spec import LiteLLMSpec
 from tests.servers import openai_server as api
 from tests.servers.postgres import PostgresServer
 
-pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 WORKER = Path(__file__).with_name("racing_program.py")
 BUDGET_USD = 0.05

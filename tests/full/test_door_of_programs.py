@@ -21,8 +21,6 @@ from agent.models.protocol import Foreign, ModelRequest
 from agent.models.spec import LiteLLMSpec
 from tests.servers.providers import Listener, Sent, answer_in, dialect_at
 
-pytestmark = pytest.mark.full
-
 KEYS = {
     "OPENAI_API_KEY": "key-of-openai",
     "ANTHROPIC_API_KEY": "key-of-anthropic",

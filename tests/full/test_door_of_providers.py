@@ -24,7 +24,7 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.providers import Listener, answer_in
 from tests.waiting import no_sleep
 
-pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 HELLO = [{"role": "user", "content": "Hello."}]
 MODELS = {

@@ -7,7 +7,7 @@ import pytest
 
 from tests.fire import __main__ as fire
 
-pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
 def test_sixty_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

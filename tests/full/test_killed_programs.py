@@ -22,7 +22,6 @@ from tests.servers.prefect_server import PrefectServer
 
 pytestmark = [
     pytest.mark.docker,
-    pytest.mark.full,
     pytest.mark.slow,
     pytest.mark.timeout(3600),
 ]

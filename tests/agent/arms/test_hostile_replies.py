@@ -125,27 +125,9 @@ def _named(written: Any, tool: str) -> Any:
     return tool if isinstance(written, str) and written == COMMAND else written
 
 
-ALWAYS = {
-    "a command that is a list",
-    "arguments in a deep nest",
-    "no function",
-    "calls that are no objects",
-    "content that is no text",
-}
-"""Replies that `make test` tries."""
-
-
-def cases(*arms: ArmKind) -> list[Any]:
-    """Return each reply with each arm."""
-    return [
-        pytest.param(arm, reply, marks=[] if reply in ALWAYS else [pytest.mark.full])
-        for arm in arms
-        for reply in REPLIES
-    ]
-
-
-@pytest.mark.parametrize("native_tools", [True, pytest.param(False, marks=pytest.mark.full)])
-@pytest.mark.parametrize(("arm", "reply"), cases("mini", "loop"))
+@pytest.mark.parametrize("native_tools", [True, False])
+@pytest.mark.parametrize("reply", REPLIES)
+@pytest.mark.parametrize("arm", OPTIONS)
 async def test_an_odd_reply_is_answered_with_text(
     solve: Solver, arm: ArmKind, reply: str, native_tools: bool
 ) -> None:

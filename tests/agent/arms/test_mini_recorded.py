@@ -54,7 +54,7 @@ async def test_a_tool_call_recording_gives_the_same_patch(
     "name",
     [
         "django__django-11163",
-        pytest.param("mwaskom__seaborn-3187", marks=pytest.mark.full),
+        "mwaskom__seaborn-3187",
     ],
 )
 async def test_a_text_recording_replays_every_call_with_its_price(

@@ -76,7 +76,6 @@ def scopes(model: Tries) -> Sequence[str]:
     return list(dict.fromkeys(scope for scope, _ in model.asked))
 
 
-@pytest.mark.full
 async def test_the_first_patch_that_breaks_nothing_is_submitted() -> None:
     """No further try is started after a patch that breaks no test."""
     model = Tries(FIX, RUIN)
@@ -101,7 +100,6 @@ async def test_a_patch_that_breaks_tests_is_tried_again_from_the_base_commit() -
     assert (first["chosen"], second["chosen"]) == (False, True)
 
 
-@pytest.mark.full
 async def test_the_patch_with_the_fewest_new_failures_is_submitted() -> None:
     """If every patch breaks tests, the one with the fewest new failures is submitted."""
     outcome, _ = await solve(Tries(RUIN, BREAK, RUIN), tries=3)
@@ -110,7 +108,6 @@ async def test_the_patch_with_the_fewest_new_failures_is_submitted() -> None:
     assert "3 * a" in outcome.patch
 
 
-@pytest.mark.full
 async def test_calls_before_a_crash_are_not_repeated(tmp_path: Path) -> None:
     """A resumed attempt repeats no recorded call and has the outcome of an uninterrupted one."""
     expected, _ = await solve(Tries(BREAK, FIX))
@@ -128,7 +125,6 @@ async def test_calls_before_a_crash_are_not_repeated(tmp_path: Path) -> None:
     assert len(model.asked) == 6
 
 
-@pytest.mark.full
 async def test_a_patch_is_unproven_where_the_runner_does_not_work() -> None:
     """It is submitted, and the outcome says why the tests show nothing."""
     broken = FILES["pyproject.toml"] + 'addopts = "--no-such-option"\n'

@@ -69,9 +69,7 @@ SCRIPTS: dict[str, Mapping[str, Script]] = {
         "repair": [[DOCUMENT], DONE],
     },
 }
-every_arm = pytest.mark.parametrize(
-    "kind", ["loop", "lean", pytest.param("full", marks=pytest.mark.full), "staged"]
-)
+every_arm = pytest.mark.parametrize("kind", SCRIPTS)
 
 
 async def solve(attempts: Attempts, kind: str, approval: str) -> Outcome | None:

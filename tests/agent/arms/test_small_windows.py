@@ -78,10 +78,10 @@ class Small:
 @pytest.mark.parametrize(
     ("window", "is_known"),
     [
-        pytest.param(4_096, True, marks=pytest.mark.full),
+        (4_096, True),
         (8_192, True),
-        pytest.param(8_192, False, marks=pytest.mark.full),
-        pytest.param(32_768, True, marks=pytest.mark.full),
+        (8_192, False),
+        (32_768, True),
     ],
 )
 @pytest.mark.parametrize("arm", list(OPTIONS))

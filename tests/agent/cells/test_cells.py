@@ -95,7 +95,6 @@ async def test_files_of_programs_reach_the_cells_that_read_them(host: Talk) -> N
     assert "It used what stale cells left" in used.output
 
 
-@pytest.mark.full
 async def test_a_cell_that_starts_programs_depends_on_every_file(host: Talk) -> None:
     """The files of other programs are not seen, so any change of the tree makes it stale."""
     await host.run("import subprocess; subprocess.run(['cat', 'data.txt']).returncode")
@@ -162,7 +161,6 @@ async def test_a_cell_that_makes_something_again_is_neither_seen_nor_heard(host:
     assert host.notebook.cells[1].record.files_read == {}
 
 
-@pytest.mark.full
 async def test_what_makes_something_again_finds_what_it_needs(host: Talk) -> None:
     """It has the variables and the classes that it had, also from a store that was lost."""
     await host.run("n = 2")
@@ -212,7 +210,6 @@ BAD = {
 }
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("kind", BAD)
 async def test_a_bad_cell_has_a_result_and_the_next_one_works(host: Talk, kind: str) -> None:
     """Whatever ends a cell, its variables from before are there for the next."""
@@ -222,7 +219,6 @@ async def test_a_bad_cell_has_a_result_and_the_next_one_works(host: Talk, kind: 
     assert await host.run("kept") == "[1]"
 
 
-@pytest.mark.full
 async def test_a_cell_may_fork_print_much_and_leave_threads(host: Talk) -> None:
     """The end of its own process is its end. Of the output, head and tail are kept."""
     await host.run("import os; child = os.fork(); own = 1")
@@ -273,7 +269,6 @@ async def test_a_notebook_that_must_not_write_leaves_files_as_they_are() -> None
         assert await talk.run("text") == "'new'"
 
 
-@pytest.mark.full
 async def test_a_store_that_cannot_be_written_is_a_clear_result(host: Talk) -> None:
     """Cells run, and each cell makes again what it reads."""
     made = await host.use("cell_run", code=f"{STORE}; open(store, 'w').close(); a = 1")

@@ -281,7 +281,6 @@ def test_a_lost_store_is_filled_by_what_is_needed(cells: list[str], data: Any) -
         assert set(used.ran) <= needed(notebook, len(notebook.cells))
 
 
-@pytest.mark.full
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(NOTEBOOKS)
 def test_interpreters_of_a_workspace_do_the_same(cells: list[str]) -> None:

@@ -67,9 +67,7 @@ def image(docker_client: DockerClient) -> Iterator[str]:
         yield tag
 
 
-@pytest.fixture(
-    params=["host", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.full])]
-)
+@pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])
 async def workspace(request: pytest.FixtureRequest) -> AsyncIterator[Workspace]:
     """Yield a workspace on the host, then one in a container."""
     opened: Workspace

@@ -67,7 +67,7 @@ def test_a_commit_whose_answer_is_lost_counts_once(
     assert journal.active() == set()
 
 
-@pytest.mark.parametrize("mode", ["fast", pytest.param("immediate", marks=pytest.mark.full)])
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_postgresql_restarts_in_the_middle_of_a_series(postgres: PostgresServer, mode: str) -> None:
     """Writers wait while the server is down. Every step is recorded once and billed once."""
     journal = Journal.open(postgres.create_database())
@@ -107,7 +107,6 @@ def test_postgresql_restarts_in_the_middle_of_a_series(postgres: PostgresServer,
     journal.close()
 
 
-@pytest.mark.full
 def test_a_worker_that_hangs_in_a_transaction_blocks_no_other(postgres: PostgresServer) -> None:
     """PostgreSQL ends the transaction of a stopped worker, so that other workers can continue."""
     journal = Journal.open(postgres.create_database())

@@ -68,8 +68,6 @@ PLANTED = {
     "as a link to the shell's own": "ln -sf /opt/forged/python /usr/local/bin/python",
 }
 
-ALWAYS = ("on PATH by the profile", "in the place of the program, with its size and date")
-
 READER = (
     FORGE
     + r"""
@@ -126,13 +124,7 @@ async def test_a_right_change_passes_and_a_wrong_one_fails(workspace: DockerWork
     assert (done.passed, done.problem, done.exit_code) == (["test_calc.py::test_add"], "", 0)
 
 
-@pytest.mark.parametrize(
-    "plant",
-    [
-        pytest.param(plant, id=name, marks=[] if name in ALWAYS else [pytest.mark.full])
-        for name, plant in PLANTED.items()
-    ],
-)
+@pytest.mark.parametrize("plant", PLANTED.values(), ids=PLANTED)
 async def test_no_other_interpreter_gets_the_secret(workspace: DockerWorkspace, plant: str) -> None:
     """The tests run with the interpreter of the image, or the run proves nothing."""
     planted = await workspace.run(f"{FORGER}\n{plant}", timeout_s=60)
@@ -160,7 +152,6 @@ async def test_no_process_shows_the_secret(workspace: DockerWorkspace) -> None:
     assert done.failed == ["test_calc.py::test_add"]
 
 
-@pytest.mark.full
 async def test_what_tests_leave_behind_is_ended(workspace: DockerWorkspace) -> None:
     """As after every command. A run that takes too long is ended, too."""
     await workspace.write("calc.py", b"import os, time\nif not os.fork():\n    time.sleep(600)\n")

@@ -67,7 +67,7 @@ PYTESTS = [
 DJANGO_3 = Package("Django==3.0", "3.8", ("pytz", "sqlparse", "asgiref==3.2.10"))
 SYMPY_1_5 = Package("sympy==1.5", "3.8", ("mpmath==1.3.0",))
 
-pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize("package", PYTESTS, ids=str)

@@ -78,11 +78,9 @@ async def docker(shared_container: SharedContainer) -> AsyncIterator[Workspace]:
         yield workspace
 
 
-@pytest.fixture(
-    params=["host", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.full])]
-)
+@pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])
 def workspace(request: pytest.FixtureRequest) -> Workspace:
-    """Return the project on the host, and in `make test-all` also in a container."""
+    """Return the project on the host, and in a container."""
     opened: Workspace = request.getfixturevalue(request.param)
     return opened
 

@@ -105,21 +105,7 @@ TRICKS = {
 }
 
 
-IN_FULL = {
-    "renames", "deletes all", "adds a test beside the code", "a hook in a new conftest", "a mode",
-    "hidden by a .gitignore of its own", "sparse checkout", "a file for the folder", "pytest.ini",
-    "setup.cfg", "setup.cfg, a plugin", "pyproject.toml, new table", "pyproject.toml, broken",
-}  # fmt: skip
-"""Tricks that differ little from others, and run in `make test-all` only."""
-
-
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
-        pytest.param(*trick, id=name, marks=[pytest.mark.full] if name in IN_FULL else [])
-        for name, trick in TRICKS.items()
-    ],
-)
+@pytest.mark.parametrize(("command", "expected"), TRICKS.values(), ids=TRICKS)
 async def test_tricks_are_reverted(
     workspace: Workspace, implementer: Toolbox, command: str, expected: list[str]
 ) -> None:

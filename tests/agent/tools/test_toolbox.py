@@ -87,7 +87,6 @@ async def test_output_that_is_too_long_for_a_prompt_is_in_a_file(host: Workspace
 
 
 @pytest.mark.docker
-@pytest.mark.full
 async def test_a_thousand_processes(fresh_container: Workspace, implementer: Toolbox) -> None:
     """Thousands of processes, even a fork bomb, end with the command that started them."""
     many = "echo >tests/test_new.py; for i in {1..2000}; do sleep 1234 & done"

@@ -33,8 +33,7 @@ echo compiled >compiled.log
 
 make_repository = by_script(REPOSITORY)
 
-IN_DOCKER = [pytest.mark.docker, pytest.mark.full]
-"""Marks of what `test_in_docker.py` does once for each operation, in each `make test`."""
+IN_DOCKER = pytest.mark.docker
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +53,7 @@ def shared_container(image: str) -> Iterator[SharedContainer]:
 
 @pytest.fixture(params=["host", pytest.param("docker", marks=IN_DOCKER)])
 async def workspace(request: pytest.FixtureRequest) -> AsyncIterator[Workspace]:
-    """Yield a workspace on the host, and in `make test-all` also one in a container."""
+    """Yield a workspace on the host, and one in a container."""
     if request.param == "docker":
         shared: SharedContainer = request.getfixturevalue("shared_container")
         async with shared.workspace("base") as in_container:

@@ -41,7 +41,6 @@ async def opener(image: str, docker_client: DockerClient) -> AsyncIterator[Opene
         left.remove(force=True)
 
 
-@pytest.mark.full
 async def test_nothing_to_adopt_is_a_new_container(opener: Opener) -> None:
     """Without a container to adopt, or without a request to adopt one, a new one is created."""
     first = await opener.open()
@@ -79,7 +78,6 @@ async def test_the_previous_holder_loses_the_container(opener: Opener) -> None:
     assert await sh(second, look) == "0\n"
 
 
-@pytest.mark.full
 async def test_paused_and_stopped_containers_are_adopted(
     opener: Opener, docker_client: DockerClient
 ) -> None:
@@ -93,7 +91,6 @@ async def test_paused_and_stopped_containers_are_adopted(
     assert await sh(third, "cat open.txt") == "last line without end"
 
 
-@pytest.mark.full
 async def test_only_the_same_image_and_network_are_adopted(
     opener: Opener, docker_client: DockerClient
 ) -> None:
@@ -104,7 +101,6 @@ async def test_only_the_same_image_and_network_are_adopted(
     assert await sh(first, "echo fine") == "fine\n"
 
 
-@pytest.mark.full
 async def test_a_container_of_another_user_is_not_adopted(
     opener: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,7 +112,6 @@ async def test_a_container_of_another_user_is_not_adopted(
     assert await sh(first, "echo fine") == "fine\n"
 
 
-@pytest.mark.full
 async def test_a_container_that_cannot_be_restored_is_replaced(
     opener: Opener, docker_client: DockerClient
 ) -> None:
@@ -128,7 +123,6 @@ async def test_a_container_that_cannot_be_restored_is_replaced(
     assert len(docker_client.containers.list(all=True, filters={"label": opener.label})) == 1
 
 
-@pytest.mark.full
 async def test_a_paused_container_is_an_error_in_time(
     opener: Opener, docker_client: DockerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,20 +136,7 @@ async def fresh() -> AsyncIterator[HostWorkspace]:
     await workspace.close()
 
 
-IN_FULL = {
-    "committed", "mode", "link", "new pipe", "binary", "no newline at the end", "skip-worktree",
-    "excluded", "in another repository", "line break", "index gone", "index locked", "HEAD broken",
-    "removed from the index alone", "renamed", "edit of the same length", "staged, then edited",
-    "mode, hidden", "ignored by a new rule", "excluded by settings", "tracked, then ignored",
-    "index broken", "in a repository with a commit",
-}  # fmt: skip
-"""Rows that differ little from others, and run in `make test-all` only."""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.full] if name in IN_FULL else []) for name in CHANGES],
-)
+@pytest.mark.parametrize("name", CHANGES)
 async def test_every_change_is_seen_and_restored(
     workspace: Workspace, fresh: HostWorkspace, name: str
 ) -> None:

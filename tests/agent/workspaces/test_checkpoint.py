@@ -106,9 +106,7 @@ async def opener(request: pytest.FixtureRequest) -> AsyncIterator[Opener]:
         await workspace.close()
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 12))]
-)
+@pytest.mark.parametrize("seed", range(12))
 async def test_a_checkpoint_restores_any_work(opener: Opener, seed: int) -> None:
     """After random work, a checkpoint restores the tree, files, modes and links in a fresh
     workspace and in one where other work was done."""

@@ -46,7 +46,6 @@ async def test_there_is_no_network(workspace: DockerWorkspace) -> None:
     assert await sh(workspace, f'python3 -c "{talk}"') == "connected\n"
 
 
-@pytest.mark.full
 async def test_objects_of_the_image_are_not_copied(
     workspace: DockerWorkspace, docker_client: DockerClient
 ) -> None:
@@ -108,7 +107,6 @@ async def test_an_images_environment_is_active_once(workspace: DockerWorkspace) 
     assert await workspace.diff() == ""
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("network", [False, True])
 async def test_installers_try_once_without_a_network(image: str, network: bool) -> None:
     """Without a network, installers are configured to try only once."""
@@ -121,7 +119,6 @@ async def test_installers_try_once_without_a_network(image: str, network: bool) 
     await workspace.close()
 
 
-@pytest.mark.full
 async def test_orphans_are_reaped(workspace: DockerWorkspace) -> None:
     """Processes that lost their parents leave no zombies."""
     for _ in range(5):
@@ -149,9 +146,9 @@ async def test_a_killed_container_is_an_error(
     "command",
     [
         "kill -KILL 1; kill -KILL -1",
-        pytest.param("kill -TERM -1; kill -HUP -1; kill -KILL -1", marks=pytest.mark.full),
-        pytest.param("kill -STOP -1", marks=pytest.mark.full),
-        pytest.param("pkill -KILL bash; pkill -KILL sleep; exec true", marks=pytest.mark.full),
+        "kill -TERM -1; kill -HUP -1; kill -KILL -1",
+        "kill -STOP -1",
+        "pkill -KILL bash; pkill -KILL sleep; exec true",
     ],
 )
 async def test_killing_every_process_is_a_result(
@@ -166,7 +163,6 @@ async def test_killing_every_process_is_a_result(
         await workspace.run("kill -KILL -1", timeout_s=2)
 
 
-@pytest.mark.full
 async def test_a_workspace_that_can_start_no_shell_is_destroyed(workspace: DockerWorkspace) -> None:
     """Without bash, the container lives but no command can run, which the model is told."""
     with pytest.raises(Destroyed, match="no shell can be started"):
@@ -182,7 +178,6 @@ async def test_an_unknown_image_says_how_to_get_it() -> None:
     assert not caught.value.retryable
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("root", ["/no/such/folder", "/etc/passwd"])
 async def test_an_image_without_the_root_leaves_no_container(
     image: str, docker_client: DockerClient, root: str
@@ -197,7 +192,7 @@ async def test_an_image_without_the_root_leaves_no_container(
 
 @pytest.mark.parametrize(
     "after_s",
-    [0.05, *(pytest.param(after_s, marks=pytest.mark.full) for after_s in (0.0, 0.02, 0.08, 0.1))],
+    [0.0, 0.02, 0.05, 0.08, 0.1],
 )
 async def test_a_cancelled_opening_leaves_no_container(
     image: str, docker_client: DockerClient, after_s: float

@@ -183,7 +183,6 @@ async def test_a_reused_process_number_is_not_the_owner(attempt: str, temporary:
 
 
 @pytest.mark.docker
-@pytest.mark.full
 async def test_an_adopted_container_belongs_to_its_new_program(
     image: str,
     attempt: str,

@@ -11,7 +11,6 @@ from agent.errors import Destroyed
 from agent.workspaces import DockerWorkspace, ResourceLimits, container, limits
 
 pytestmark = pytest.mark.docker
-FULL = pytest.mark.full
 
 MB = 2**20
 SMALL = ResourceLimits(memory_bytes=64 * MB, pids=60, disk_bytes=100 * MB)
@@ -33,11 +32,9 @@ async def workspace(image: str) -> AsyncIterator[DockerWorkspace]:
     [
         pytest.param(EAT, 137, MEMORY, id="memory"),
         pytest.param("bomb() { bomb | bomb & }; bomb; sleep 60", 124, PIDS, id="fork bomb"),
-        pytest.param("dd if=/dev/zero of=/dev/shm/x bs=1M count=8", 0, {}, id="none", marks=FULL),
-        pytest.param(f"({EAT}) &>/dev/null; true", 0, MEMORY, id="memory of a part", marks=FULL),
-        pytest.param(
-            f"(setsid {EAT} &); sleep 1", 0, MEMORY, id="memory of a bystander", marks=FULL
-        ),
+        pytest.param("dd if=/dev/zero of=/dev/shm/x bs=1M count=8", 0, {}, id="none"),
+        pytest.param(f"({EAT}) &>/dev/null; true", 0, MEMORY, id="memory of a part"),
+        pytest.param(f"(setsid {EAT} &); sleep 1", 0, MEMORY, id="memory of a bystander"),
     ],
 )
 async def test_a_command_is_told_the_limit_that_it_reached(
@@ -52,7 +49,6 @@ async def test_a_command_is_told_the_limit_that_it_reached(
     assert (await workspace.run("echo fine", timeout_s=10)).output == "fine\n"
 
 
-@FULL
 async def test_a_container_that_loses_its_first_process_for_lack_of_memory_has_ended(
     workspace: DockerWorkspace,
 ) -> None:
@@ -70,7 +66,7 @@ async def test_a_container_that_loses_its_first_process_for_lack_of_memory_has_e
     "command",
     [
         "fallocate -l 1G big; sleep 60",
-        pytest.param("dd if=/dev/zero of=/var/big bs=1M", marks=FULL),
+        "dd if=/dev/zero of=/var/big bs=1M",
     ],
 )
 async def test_a_container_that_writes_without_end_is_ended(
@@ -86,7 +82,6 @@ async def test_a_container_that_writes_without_end_is_ended(
     assert found == []
 
 
-@FULL
 async def test_what_takes_no_disk_is_not_counted(workspace: DockerWorkspace) -> None:
     """Holes of a sparse file are not, and what process 1 is made to print is not kept."""
     await workspace.run("truncate -s 9G sparse; head -c 300M /dev/zero >/proc/1/fd/1", timeout_s=30)
@@ -95,7 +90,6 @@ async def test_what_takes_no_disk_is_not_counted(workspace: DockerWorkspace) -> 
     assert (await workspace.run("echo fine", timeout_s=10)).output == "fine\n"
 
 
-@FULL
 async def test_a_disk_that_is_nearly_full_ends_containers(
     workspace: DockerWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,8 +21,6 @@ TREES = {
     "both": "sed -i 's/one/uno/' text.txt; git commit -qam image; sed -i 's/three/tre/' text.txt",
 }
 
-IN_FULL = ("clean", "changed", "staged")
-
 EDIT = (
     "sed -i 's/two/due/' text.txt; echo y = 2 >>pkg/deep/mod.py; echo z = 3 >made.py; rm open.txt"
 )
@@ -30,12 +28,7 @@ EDIT = (
 Opener = Callable[[], Coroutine[Any, Any, Workspace]]
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(script, id=name, marks=[pytest.mark.full] if name in IN_FULL else [])
-        for name, script in TREES.items()
-    ]
-)
+@pytest.fixture(params=TREES.values(), ids=TREES)
 def script(request: pytest.FixtureRequest) -> str:
     return f"{REPOSITORY}\n{request.param}"
 

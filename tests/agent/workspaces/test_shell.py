@@ -169,7 +169,6 @@ async def test_changes_since_a_stamp_are_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.full
 async def test_no_change_is_never_seen_as_one(tmp_path: Path) -> None:
     """Once in a thousand times on a busy machine, bash gave the wrong exit status of `find`."""
     (tmp_path / ".git").mkdir()

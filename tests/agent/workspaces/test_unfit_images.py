@@ -1,8 +1,7 @@
 """Images in which nothing can work are found when a workspace is opened, and graded as root."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from docker import DockerClient
@@ -21,14 +20,6 @@ git -c user.name=t -c user.email= commit -qm base && git tag base
 """
 
 
-def choose(names: Iterable[str], *always: str) -> list[Any]:
-    """Return the names. All but some run in `make test-all` only."""
-    return [
-        pytest.param(name, marks=[] if name in (always or list(names)[:1]) else pytest.mark.full)
-        for name in names
-    ]
-
-
 @pytest.fixture(scope="module")
 def image(docker_client: DockerClient) -> Iterator[str]:
     """Yield an image with a repository of root."""
@@ -36,7 +27,7 @@ def image(docker_client: DockerClient) -> Iterator[str]:
         yield tag
 
 
-@pytest.mark.parametrize("name", choose(UNFIT_LAYERS, "old git", "no bash", "files of root"))
+@pytest.mark.parametrize("name", UNFIT_LAYERS)
 async def test_an_image_that_cannot_work_is_refused_in_one_line(
     name: str, image: str, docker_client: DockerClient
 ) -> None:
@@ -50,7 +41,7 @@ async def test_an_image_that_cannot_work_is_refused_in_one_line(
         assert not caught.value.retryable
 
 
-@pytest.mark.parametrize("name", choose(OF_USERS))
+@pytest.mark.parametrize("name", OF_USERS)
 async def test_a_workspace_works_for_the_user_of_the_image(
     name: str, image: str, docker_client: DockerClient, tmp_path: Path
 ) -> None:

@@ -26,7 +26,6 @@ from tests.waiting import wait_until
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.full,
 ]
 
 CALLS = len(HOST_INSTANCES) * len(TURNS)

@@ -29,7 +29,6 @@ pytestmark = [
     pytest.mark.docker,
     pytest.mark.slow,
     pytest.mark.timeout(500),
-    pytest.mark.full,
 ]
 
 

@@ -14,27 +14,12 @@ from tests.servers.openai_server import OpenAIServer
 from tests.servers.strict import Anthropic, Said
 
 DIALECTS = ["chat", "messages", "responses", "gemini"]
-ALWAYS = {
-    ("chat", "chat"),
-    ("messages", "messages"),
-    ("responses", "chat"),
-    ("gemini", "gemini"),
-    ("gemini", "chat"),
-}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("habit", ["stream", pytest.param("", marks=pytest.mark.full)])
-@pytest.mark.parametrize(
-    ("dialect", "model"),
-    [
-        pytest.param(
-            *(dialect, model), marks=[] if (dialect, model) in ALWAYS else [pytest.mark.full]
-        )
-        for dialect in DIALECTS
-        for model in DIALECTS
-    ],
-)
+@pytest.mark.parametrize("habit", ["stream", ""])
+@pytest.mark.parametrize("model", DIALECTS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_program_of_any_dialect_solves_the_task(
     tmp_path: Path, dialect: str, model: str, habit: str
 ) -> None:

@@ -105,7 +105,6 @@ async def test_a_restarted_program_keeps_the_window_that_its_server_stated(tmp_p
             listener.close()
 
 
-@pytest.mark.full
 async def test_a_program_that_runs_for_ever_ends_with_its_change_so_far(tmp_path: Path) -> None:
     script = f"{ASK} -d '{HELLO}'; echo hello >greeting.txt; sleep 1000"
     outcome = await ended(tmp_path, shell(script), run_limit_s=2)
@@ -192,7 +191,6 @@ LONG = Task("long", "say hello\n" + "x" * 2**18, "HEAD", "")
 """A task with more text than a variable can hold."""
 
 
-@pytest.mark.full
 async def test_a_long_issue_is_in_a_file(tmp_path: Path) -> None:
     """It reaches the program whole."""
     script = f"{ASK} -d '{HELLO}'; wc -c <$DURABENCH_TASK_FILE"

@@ -131,7 +131,6 @@ async def test_a_program_works_without_network(
             "head -c 40M /dev/zero | tail",
             "lost",
             id="the whole container",
-            marks=pytest.mark.full,
         ),
     ],
 )
@@ -204,7 +203,6 @@ def volumes(docker_client: DockerClient) -> Iterator[list[str]]:
         docker_client.volumes.get(name).remove()
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     "run", [None, "cp /source/tiny_agent.py /opt/agent; echo 1 >>/opt/agent/n"]
 )
@@ -236,7 +234,6 @@ async def test_an_image_becomes_a_volume_once(
     assert docker_client.containers.list(all=True, filters=made_from) == []
 
 
-@pytest.mark.full
 async def test_a_failed_installation_leaves_nothing(
     agent_image: str, docker_client: DockerClient
 ) -> None:

@@ -20,7 +20,7 @@ from tests.agent.arms.command.talking import SERVERS, says
 from tests.agent.arms.command.test_in_docker import Containers
 from tests.servers.openai_server import OpenAIServer
 
-pytestmark = [pytest.mark.docker, pytest.mark.full, pytest.mark.slow]
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 
 COMMANDS = [

@@ -65,7 +65,7 @@ class Failing:
             return api.dropped()
 
 
-@pytest.mark.parametrize("turn", [pytest.param(0, marks=pytest.mark.full), 2])
+@pytest.mark.parametrize("turn", [0, 2])
 async def test_a_restart_buys_nothing_twice(tmp_path: Path, turn: int) -> None:
     """The program starts again from the base commit, and recorded answers come from the record."""
     with OpenAIServer(Failing(Anthropic(dies_at(turn)))) as server:
@@ -91,7 +91,6 @@ async def test_a_finished_run_is_replayed_without_the_program(tmp_path: Path) ->
     assert report(first)["restarts"] == 0
 
 
-@pytest.mark.full
 async def test_a_program_that_hangs_up_in_an_answer_and_repeats_its_request_pays_once(
     tmp_path: Path,
 ) -> None:
@@ -134,7 +133,6 @@ async def test_a_budget_of_a_cent_ends_the_program_in_the_middle(tmp_path: Path)
     assert (outcome.status, report(outcome)["answered_from_record"]) == ("submitted", sent)
 
 
-@pytest.mark.full
 async def test_a_program_that_is_lost_again_and_again_is_infrastructure(tmp_path: Path) -> None:
     """After three restarts without a new answer, nothing is started. A later run may try again."""
     recipe = tiny("chat", run=LOSE)

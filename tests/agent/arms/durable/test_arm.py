@@ -52,7 +52,6 @@ async def test_an_honest_model_solves_the_task_in_one_step(solve: Solver) -> Non
     assert solved.report["anchor"] == {"path": ANCHOR, "content": ANCHOR_TEXT}
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("confidence", "candidates"), [("high", 1), ("medium", 2), ("low", 4)])
 async def test_confidence_decides_how_many_candidates_there_are(
     solve: Solver, confidence: str, candidates: int
@@ -64,7 +63,6 @@ async def test_confidence_decides_how_many_candidates_there_are(
     assert len({candidate["diff"] for candidate in step["candidates"]}) == 1
 
 
-@pytest.mark.full
 async def test_a_regression_forces_a_revision(solve: Solver) -> None:
     """A test that passed at the base must pass again, whatever the reproduction test shows."""
     breaks = [FIX, ("edit", {"path": "calc.py", "old": "2 * a", "new": "3 * a"})]
@@ -78,7 +76,6 @@ async def test_a_regression_forces_a_revision(solve: Solver) -> None:
     assert "step_reviewer" not in solved.model.roles()
 
 
-@pytest.mark.full
 async def test_candidates_at_the_same_time_do_not_see_each_other(solve: Solver) -> None:
     """Each of several concurrent candidates has only its own file, and one of them is submitted."""
     both_wrote = asyncio.Barrier(2)
@@ -103,7 +100,6 @@ async def test_candidates_at_the_same_time_do_not_see_each_other(solve: Solver) 
     assert set(re.findall(r"own_\d", solved.outcome.patch)) == {f"own_{step['chosen']}"}
 
 
-@pytest.mark.full
 async def test_an_attempt_that_runs_out_of_time_reports_its_progress(solve: Solver) -> None:
     """The report has its four statements, and no patch is submitted."""
     uses: Said = [FIX, ("run_command", {"command": "sleep 1000"})]
@@ -114,7 +110,6 @@ async def test_an_attempt_that_runs_out_of_time_reports_its_progress(solve: Solv
     assert values == ["out_of_time", "unverified", False, False]
 
 
-@pytest.mark.full
 async def test_an_implementer_can_have_context_gathered(solve: Solver) -> None:
     """The implementer is shown the gathered lines, without any from outside the repository."""
     asks: Said = [("gather_context", {"questions": ["what does add do?"]})]

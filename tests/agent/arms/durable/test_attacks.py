@@ -54,7 +54,7 @@ async def test_code_that_forges_results_is_not_accepted(solve: Solver) -> None:
     assert solved.report["workflow_status"] == "gates_closed"
 
 
-@pytest.mark.parametrize("preset", ["lean", pytest.param("full", marks=pytest.mark.full)])
+@pytest.mark.parametrize("preset", ["lean", "full"])
 async def test_right_work_is_submitted_where_no_test_runs(solve: Solver, preset: str) -> None:
     """Without a working runner no test decides, and the change is submitted with a note."""
     solved = await solve(
@@ -69,7 +69,6 @@ async def test_right_work_is_submitted_where_no_test_runs(solve: Solver, preset:
     assert len(solved.model.asked) <= 10
 
 
-@pytest.mark.full
 async def test_a_flaky_test_is_no_reproduction(solve: Solver) -> None:
     """A reproduction test has to fail in every run without the change."""
     flaky = (

@@ -1,7 +1,5 @@
 """Every gate, with a model that lies."""
 
-import pytest
-
 from tests.agent.arms.durable.conftest import (
     ANCHOR,
     FIX,
@@ -19,7 +17,6 @@ def anchor(text: str, path: str = ANCHOR) -> list[Said]:
     return [[("write_new", {"path": path, "content": text})], CLAIM]
 
 
-@pytest.mark.full
 async def test_success_without_an_edit_leads_to_replanning(solve: Solver) -> None:
     """A claim of success without an edit or a test result leads to replanning."""
     solved = await solve(implementer=[report()], profile={"plan_turns": 1})
@@ -52,7 +49,6 @@ async def test_changes_to_the_tests_are_reverted(solve: Solver) -> None:
     assert any("undone" in text for text in told)
 
 
-@pytest.mark.full
 async def test_a_destroyed_repository_is_restored_and_reported(solve: Solver) -> None:
     """After a command destroys the repository, it is restored and the attempt continues."""
     uses: Said = [("run_command", {"command": "rm -rf .git"})]
@@ -61,7 +57,6 @@ async def test_a_destroyed_repository_is_restored_and_reported(solve: Solver) ->
     assert solved.report["agent_verdict"] == "accepted"
 
 
-@pytest.mark.full
 async def test_code_that_destroys_the_repository_fails_its_tests(solve: Solver) -> None:
     """A candidate whose tests destroy the repository fails, and the repository is restored."""
     vandal = "import shutil\nshutil.rmtree('.git')\n\n\ndef add(a, b):\n    return a + b\n"
@@ -73,7 +68,6 @@ async def test_code_that_destroys_the_repository_fails_its_tests(solve: Solver) 
     assert solved.report["agent_verdict"] != "accepted"
 
 
-@pytest.mark.full
 async def test_a_refactoring_does_not_start_with_a_test(solve: Solver) -> None:
     """A refactoring breaks no test, so it starts without one even if a reproduction is required."""
     contract = answer(kind="refactor", goal="tidy up", acceptance_criteria=[])

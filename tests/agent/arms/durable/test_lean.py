@@ -94,7 +94,6 @@ async def test_a_regression_is_repaired_in_the_same_conversation(lean: Solver) -
     assert "return 2 * a" not in solved.outcome.patch
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("test", "why"),
     [
@@ -119,7 +118,6 @@ async def test_an_invalid_reproduction_test_is_corrected(lean: Solver, test: str
     assert solved.report["workflow_status"] == "completed"
 
 
-@pytest.mark.full
 async def test_a_wrong_test_is_withdrawn_by_a_ruling(lean: Solver) -> None:
     """The right patch is submitted although the solver's own test still fails."""
     solved = await lean([WRONG], [FIX], work(), adjudicator=[ruling("new_test")])
@@ -131,7 +129,6 @@ async def test_a_wrong_test_is_withdrawn_by_a_ruling(lean: Solver) -> None:
     assert len(solved.model.asked) <= 6
 
 
-@pytest.mark.full
 async def test_an_existing_test_that_the_task_contradicts_is_excepted(lean: Solver) -> None:
     """Only the excepted test may fail, and it is recorded. The gate closes once before."""
     pinned = "tests/test_pinned.py"
@@ -150,7 +147,6 @@ async def test_an_existing_test_that_the_task_contradicts_is_excepted(lean: Solv
     assert solved.report["workflow_status"] == "completed"
 
 
-@pytest.mark.full
 async def test_another_approach_begins_afresh_with_a_plan(solve: Solver) -> None:
     """A scout sees the failed checks, and the next solver gets its plan and a clean work tree."""
 
@@ -187,7 +183,6 @@ async def test_a_task_may_be_done_without_a_test(lean: Solver) -> None:
     assert solved.report["not_reproduced_because"] == "it needs a printer"
 
 
-@pytest.mark.full
 async def test_a_required_test_cannot_be_left_out(lean: Solver) -> None:
     """Without a required test the attempt is blocked, but the change is still submitted."""
     done = work(test="", no_test_because="it is a comment")
@@ -203,7 +198,6 @@ async def test_without_a_change_nothing_is_submitted(lean: Solver) -> None:
     assert solved.outcome.patch == ""
 
 
-@pytest.mark.full
 async def test_a_module_made_by_a_command_stays_if_the_change_imports_it(lean: Solver) -> None:
     """Other files that commands left behind are reported and left out of the patch."""
     make: Use = (
@@ -224,7 +218,6 @@ async def test_a_module_made_by_a_command_stays_if_the_change_imports_it(lean: S
     assert solved.report["changes"][-1]["strays"] == ["left.txt"]
 
 
-@pytest.mark.full
 async def test_a_review_is_asked_only_once(lean: Solver) -> None:
     """Issues of a review are repaired without a second review."""
     rejecting = [review("revise", "subclasses")]

@@ -160,7 +160,7 @@ async def talk(strict: Dialect, dialect: str, **limits: Any) -> tuple[Exchange[S
     [
         *((case, "chat") for case in (*REPLIES, *ONLY_OPENAI)),
         *(
-            pytest.param(case, dialect, marks=pytest.mark.full)
+            (case, dialect)
             for case in REPLIES
             for dialect in ("responses", "anthropic", "thinking")
         ),
@@ -179,7 +179,6 @@ async def test_a_conversation_survives(case: str, dialect: str) -> None:
     assert words in told
 
 
-@pytest.mark.full
 @every_dialect
 async def test_an_answer_is_forced_where_the_provider_allows_that(dialect: str) -> None:
     """The last round forces the answer, but a thinking model can only be asked for it."""

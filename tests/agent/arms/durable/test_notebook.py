@@ -14,7 +14,7 @@ REPLAY: Said = [("cell_replay", {})]
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("preset", "role"),
-    [("lean", "solver"), pytest.param("full", "implementer", marks=pytest.mark.full)],
+    [("lean", "solver"), ("full", "implementer")],
 )
 async def test_its_experiments_are_checked_again_after_the_edit(
     solve: Solver, preset: str, role: str

@@ -21,7 +21,6 @@ def ptc(code: str) -> Said:
     return [("run_ptc", {"code": code})]
 
 
-@pytest.mark.full
 async def test_what_a_program_writes_is_part_of_the_change(solve: Solver) -> None:
     """A test and a file of a program are there on purpose. A file that its command left is not."""
     work = answer(

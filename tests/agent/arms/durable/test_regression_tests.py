@@ -43,7 +43,6 @@ def work(*related: str) -> Said:
     )
 
 
-@pytest.mark.full
 async def test_a_slow_test_costs_a_share_and_is_named(attempts: Attempts) -> None:
     """The fast test that covers the change runs, the slow ones are ended and named."""
     slow = {f"tests/test_calc_{name}.py": SLOW for name in ("all", "more", "speed")}

@@ -80,10 +80,6 @@ ROWS = {"mixed": 33, "failing": 14, "five": 15, "spawns": 27}
 """Rows that a run has at least. Their number depends on which calls end at the same time."""
 
 
-ALWAYS = {("mixed", 16)}
-"""Rows after which a run of `make test` dies."""
-
-
 async def solve(attempts: Attempts, name: str, dies_after: int | None = None) -> Outcome:
     change: Said = [("write", {"path": "made.txt", "content": "made"})]
     scripts: dict[str, Any] = {
@@ -116,15 +112,7 @@ def undisturbed(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "rows"),
-    [
-        pytest.param(
-            *(name, rows),
-            marks=[] if (name, rows) in ALWAYS else [pytest.mark.full],
-        )
-        for name, most in ROWS.items()
-        for rows in range(most)
-    ],
+    ("name", "rows"), [(name, rows) for name, most in ROWS.items() for rows in range(most)]
 )
 async def test_a_resume_has_the_results_of_an_undisturbed_run(
     tmp_path: Path,

@@ -91,9 +91,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, list[Any]]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "rows", [33, *(pytest.param(rows, marks=pytest.mark.full) for rows in range(0, ROWS, 2))]
-)
+@pytest.mark.parametrize("rows", range(0, ROWS, 2))
 async def test_a_chat_goes_on_after_a_death_at_any_row(
     tmp_path: Path, whole: tuple[Outcome, list[Any]], rows: int
 ) -> None:

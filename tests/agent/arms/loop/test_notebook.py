@@ -25,7 +25,6 @@ ROWS = 26
 """Rows that a run has at least."""
 
 
-@pytest.mark.full
 async def test_a_replay_after_an_edit_of_the_code_runs_what_depends_on_it(
     attempts: Attempts,
 ) -> None:
@@ -74,9 +73,7 @@ async def test_tests_are_protected_from_cells(attempts: Attempts) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "rows", [17, *(pytest.param(rows, marks=pytest.mark.full) for rows in range(ROWS))]
-)
+@pytest.mark.parametrize("rows", range(ROWS))
 async def test_a_resume_runs_only_the_cells_that_are_needed(tmp_path: Path, rows: int) -> None:
     """After a death at any row, the results are those of an undisturbed run, from a new store."""
     attempts = Attempts(tmp_path)

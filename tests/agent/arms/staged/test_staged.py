@@ -86,7 +86,6 @@ async def test_each_subtask_is_built_and_the_whole_is_verified(attempts: Attempt
     assert {"work/explore", "work/plan", "work/build-1", "work/build-2", "work/verify-1"} < scopes
 
 
-@pytest.mark.full
 async def test_exploring_and_planning_change_nothing(attempts: Attempts) -> None:
     """The stages that come before the building have no tool that writes or runs anything."""
     await solve(attempts, explore=[[FIX, ("run_command", {"command": "rm calc.py"})], FOUND])
@@ -104,7 +103,7 @@ async def test_exploring_and_planning_change_nothing(attempts: Attempts) -> None
     "said",
     [
         pytest.param(["No plan."], id="prose"),
-        pytest.param([planned(*"abcdefg")], id="seven subtasks", marks=pytest.mark.full),
+        pytest.param([planned(*"abcdefg")], id="seven subtasks"),
     ],
 )
 async def test_a_plan_that_is_none_becomes_one_subtask(
@@ -132,7 +131,6 @@ async def test_a_change_that_breaks_tests_is_repaired(attempts: Attempts) -> Non
     assert "3 * a" not in outcome.patch
 
 
-@pytest.mark.full
 async def test_the_same_failure_again_is_worked_on_by_root_cause(attempts: Attempts) -> None:
     """The second similar failure begins debug mode, and the fifth verification is the last."""
     outcome = await solve(attempts, build=[[FIX, *BREAK], DONE], repair=[LOOK, DONE])
@@ -159,9 +157,7 @@ _ROWS = 20
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "rows", [11, *(pytest.param(rows, marks=pytest.mark.full) for rows in range(_ROWS))]
-)
+@pytest.mark.parametrize("rows", range(_ROWS))
 async def test_a_death_at_any_row_buys_nothing_twice(tmp_path: Path, rows: int) -> None:
     """The outcome is that of an undisturbed run, and each call was answered once."""
     scripts: dict[str, Script] = {
@@ -181,7 +177,6 @@ async def test_a_death_at_any_row_buys_nothing_twice(tmp_path: Path, rows: int) 
     assert killed.places == whole.places
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("skill", [1.0, 0.0])
 async def test_the_simulated_model_answers_every_stage(skill: float) -> None:
     """It is right by its skill, and each stage has its role."""
