@@ -280,10 +280,13 @@ async def _solve_one(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) ->
 
 async def judge(prepared: Prepared, place: Place, store: Lake, patch: str) -> Judged:
     """Run the tests with a patch. Return the verdict on it."""
-    if prepared.checks is None or not patch.strip():
-        reason = "no verification was asked for" if patch.strip() else "nothing was changed"
+    is_empty = not patch.strip()
+    if prepared.checks is None:
+        reason = "nothing was changed" if is_empty else "no verification was asked for"
         return Judged("not_tested", reason, dict(NO_EVIDENCE))
     base = await _verify_base(prepared, place, store)
+    if is_empty:
+        return Judged("not_tested", "nothing was changed", NO_EVIDENCE | {"before": base["tests"]})
     results = await result_of(verify_patch, store, prepared.instance, place, prepared.checks, patch)
     return verification.judge_results(base, results, prepared.checks.suites)
 
