@@ -29,6 +29,7 @@ from tests.bench import (
     rows,
     scale,
     service,
+    starting,
     testfiles,
     throughput,
     trajectories,
@@ -41,6 +42,7 @@ BENCHES: dict[str, Callable[..., Sequence[Bound | Ratio]]] = {
     "mini": mini_runner.run,
     "opening": opening.run,
     "grading": grading.run,
+    "commands": grading.run_rows,
     "report": scale.run,
     "published": scale.published,
     "calls": scale.calls,
@@ -62,6 +64,7 @@ BENCHES: dict[str, Callable[..., Sequence[Bound | Ratio]]] = {
     "chat": chat.run,
     "job": jobs.run,
     "service": service.run,
+    "start": starting.run,
     "testfiles": testfiles.run,
     "throughput": throughput.run,
 }
