@@ -5,11 +5,12 @@ test-unit` runs the tests marked `unit`. This module sets the mark `unit` on eve
 none of these:
 
 * a mark `docker`, `full` or `slow`;
-* a fixture of `PROGRAMS`, which starts a server, a container, git or the tests of a repository;
+* a fixture of `PROGRAMS`, which starts a server or a container;
 * a parameter that names such a fixture or PostgreSQL;
 * a place in `WHOLE`, the suites in which whole programs run.
 
-It sets the mark `full` on every other test that is not a journey: servers and containers in depth.
+Git, shells and the tests of a repository may run in a unit test. This module sets the mark `full`
+on every other test that is not a journey: servers and containers in depth.
 """
 
 import os
@@ -40,23 +41,16 @@ REQUIRE_DOCKER = "DURABENCH_REQUIRE_DOCKER"
 PROGRAMS = frozenset(
     {
         "docker_client",
-        "evaluate",
         "finished",
-        "host",
-        "host_shell",
         "opener",
         "postgres",
         "prefect",
         "prefect_server",
-        "repositories",
-        "repository",
         "server",
-        "solve",
         "store",
-        "workspace",
     }
 )
-"""Fixtures behind which other programs run."""
+"""Fixtures behind which servers and containers run."""
 
 WHOLE = frozenset({"durability", "operation", "walkthrough"})
 """Folders of `tests` whose tests run whole programs."""

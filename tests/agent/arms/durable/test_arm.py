@@ -100,6 +100,7 @@ async def test_candidates_at_the_same_time_do_not_see_each_other(solve: Solver) 
     assert set(re.findall(r"own_\d", solved.outcome.patch)) == {f"own_{step['chosen']}"}
 
 
+@pytest.mark.slow
 async def test_an_attempt_that_runs_out_of_time_reports_its_progress(solve: Solver) -> None:
     """The report has its four statements, and no patch is submitted."""
     uses: Said = [FIX, ("run_command", {"command": "sleep 1000"})]
