@@ -40,7 +40,9 @@ def run(folder: Path, *, pairs: int) -> list[Bound]:
     title = "start of `durabench run` until the first request"
     return [
         Bound(title, statistics.median(walls), LIMIT_S, "s", detail),
-        Bound(f"{title}, processor time", statistics.median(ratios), 1.6, "×", f"against {IMPORTS}"),
+        Bound(
+            f"{title}, processor time", statistics.median(ratios), 1.6, "×", f"against {IMPORTS}"
+        ),
     ]
 
 
