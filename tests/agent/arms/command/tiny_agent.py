@@ -1,8 +1,8 @@
 """A coding agent in one file, which speaks any of the four dialects: `tiny_agent.py DIALECT`.
 
 It runs each command that the model calls, and ends with the first reply without a call. Further
-arguments: `stream`, `clock` (writes the time into its prompt), `cut` (hangs up when its second answer
-has begun, and repeats the request), `web` (offers a tool of Anthropic).
+arguments: `stream`, `clock` (writes the time into its prompt), `cut` (hangs up when its second
+answer has begun, and repeats the request), `web` (offers a tool of Anthropic).
 """
 
 import json
