@@ -57,24 +57,24 @@ def connect() -> Any:
         raise ImageError(message) from error
 
 
-def ensure_base(client: Any, name: str = BASE_IMAGE) -> None:
+def ensure_base(client: Any) -> None:
     """Make the base image available locally, by the first of the three ways that works.
 
     Raises:
         ImageError: none of them works. The message lists the remedies.
     """
-    if client.api.images(name=name):
+    if client.api.images(name=BASE_IMAGE):
         return
     try:
-        build_image(client, _BASE_CONTEXT, name, {LABEL: "base"})
+        build_image(client, _BASE_CONTEXT, BASE_IMAGE, {LABEL: "base"})
         return
     except ImageError as error:
         without_registry = error
     if can_import_base():
-        _import_debian(client, name)
+        _import_debian(client, BASE_IMAGE)
         return
     raise ImageError(
-        f"the image {name} is missing. Do one of these: load it with `docker load`; give the "
+        f"the image {BASE_IMAGE} is missing. Do one of these: load it with `docker load`; give the "
         "daemon access to a registry, so that it can be built; or, on Debian or Ubuntu, "
         "install debootstrap and run this as root. "
         f"The build failed with: {str(without_registry).splitlines()[-1]}"

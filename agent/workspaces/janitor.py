@@ -33,7 +33,7 @@ class Leftover:
         return f"{self.kind} {self.name}: of {whose}, {self.age_s:.0f} s old, its program ended"
 
 
-async def find(active: Collection[str], *, older_than_s: float = 0) -> list[Leftover]:
+async def find(active: Collection[str]) -> list[Leftover]:
     """Return the containers and then the folders that `sweep` would remove.
 
     `active` are the attempts with a held lease, by the `durabench.attempt` label. Without a Docker
@@ -47,21 +47,19 @@ async def find(active: Collection[str], *, older_than_s: float = 0) -> list[Left
         return [
             leftover
             for leftover, process in [*_containers(), *_folders()]
-            if leftover.attempt not in active
-            and leftover.age_s >= older_than_s
-            and not ownership.lives(process)
+            if leftover.attempt not in active and not ownership.lives(process)
         ]
 
     return await asyncio.to_thread(search)
 
 
-async def sweep(active: Collection[str], *, older_than_s: float = 0) -> list[str]:
+async def sweep(active: Collection[str]) -> list[str]:
     """Remove the results of `find`, with the processes in them. Return a line for each removal.
 
     Raises:
         WorkspaceError: Docker responds, but fails.
     """
-    leftovers = await find(active, older_than_s=older_than_s)
+    leftovers = await find(active)
     return [str(leftover) for leftover in leftovers if await asyncio.to_thread(_remove, leftover)]
 
 

@@ -93,9 +93,9 @@ def start() -> Iterator[Callable[[str, str, str], Worker]]:
             worker.kill()
 
 
-async def of_attempt(attempt: str, *active: str, older_than_s: float = 0) -> list[janitor.Leftover]:
+async def of_attempt(attempt: str, *active: str) -> list[janitor.Leftover]:
     """Return the leftovers of one attempt. Other suites may have leftovers of their own."""
-    found = await janitor.find(active, older_than_s=older_than_s)
+    found = await janitor.find(active)
     return [leftover for leftover in found if leftover.attempt == attempt]
 
 
@@ -146,13 +146,12 @@ async def test_leftovers_of_a_killed_program_are_removed(
     assert not sleeps(attempt)
 
 
-async def test_leased_and_young_leftovers_are_spared(
+async def test_leased_leftovers_are_spared(
     place: tuple[str, str], attempt: str, start: Callable[[str, str, str], Worker]
 ) -> None:
-    """Leftovers of an attempt with a lease, and those younger than the given age, stay."""
+    """Leftovers of an attempt with a lease stay."""
     start(place[0], attempt, place[1]).kill()
     assert await of_attempt(attempt, attempt) == []
-    assert await of_attempt(attempt, older_than_s=3600) == []
     assert len(await of_attempt(attempt)) == 1
     assert len(await sweep_one(attempt)) == 1
 
