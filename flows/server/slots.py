@@ -49,9 +49,12 @@ class CellLimits:
 
     @classmethod
     async def read(cls, *always: str) -> "CellLimits":
-        """Return the given global limits, and the limits on tags that the server has now."""
+        """Return the given global limits, and the limits on tags that the server has now.
+
+        The server of a single command has none: nobody else could set them.
+        """
         if is_private():
-            return cls(always, frozenset())
+            return cls((), frozenset())
         async with get_client() as client:
             limits = await patiently(client.read_concurrency_limits, limit=_PAGE, offset=0)
         return cls(always, {limit.tag for limit in limits})
