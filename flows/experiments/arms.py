@@ -162,11 +162,13 @@ def make_arm(agent: str) -> dict[str, Any]:
         UsageError: the agent does not exist.
     """
     names = [name for name in ARMS if name not in ("command", "python")]
+    if agent in names:
+        return {"name": make_name(agent), "agent": agent}
     recipes = list_shipped_recipes()
     if agent in recipes or agent.startswith(ACP) or agent.endswith((".yaml", ".yml")):
         name = make_name(Path(agent).stem)
         return {"name": name, "agent": "command", "options": {"recipe": agent}}
-    if agent in names or ":" in agent or agent in python.list_announced_arms():
+    if ":" in agent or agent in python.list_announced_arms():
         return {"name": make_name(agent), "agent": agent}
     raise UsageError(
         f"there is no arm {agent!r}: name {', '.join(names)}, a recipe ({', '.join(recipes)}) or "
