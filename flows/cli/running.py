@@ -18,8 +18,7 @@ from flows.experiments import declaration as experiments
 from flows.experiments import forking, plan, selective
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
-from flows.experiments.forking import Fork
-from flows.experiments.unfinished import find_or_start
+from flows.experiments.unfinished import OwnAttempt, find_or_start
 from flows.server.api import prefect_api, settle, wait_until_ready
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
@@ -135,9 +134,8 @@ def fork_at_step(
     if dry_run:
         return
     with prefect_api():
-        fork = forking.fork(request)
-        kept_steps = plural(fork.kept_steps, "step")
-        show(f"{kept_steps} kept in experiment {fork.experiment.name}")
+        fork, kept = forking.fork(request)
+        show(f"{plural(kept, 'step')} kept in experiment {fork.experiment.name}")
         _solve(fork, lake)
 
 
@@ -170,7 +168,7 @@ def fork_with_change(
     show(selective.summarise_fork(journal, request.parent, fork.attempt.attempt_id))
 
 
-def _solve(fork: Fork, lake: str | None) -> None:
+def _solve(fork: OwnAttempt, lake: str | None) -> None:
     from flows.cells.attempts import on_step
     from flows.solve import solve
 

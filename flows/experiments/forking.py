@@ -10,7 +10,7 @@ from agent.journal import Attempt, Journal, RecordedStep
 from eval.selection import Selection
 from flows.display.errors import UsageError
 from flows.experiments.declaration import Experiment, from_record, in_one_line, parse
-from flows.experiments.unfinished import find_or_start
+from flows.experiments.unfinished import OwnAttempt, find_or_start
 from flows.storage.job_names import resolve_attempt
 from flows.storage.journals import existing_journal, open_journal
 from flows.storage.lake import Lake
@@ -34,15 +34,6 @@ class ForkRequest:
         """Return how many of the parent's steps are reused, and which cost is new."""
         places = [(step.scope, step.seq) for step in self.steps]
         return forecast(self.steps, places.index((self.scope, self.seq)))
-
-
-@dataclass(frozen=True)
-class Fork:
-    """An attempt that contains the prefix of another one and can be resumed."""
-
-    experiment: Experiment
-    attempt: Attempt
-    kept_steps: int
 
 
 def check(
@@ -128,10 +119,11 @@ def find_attempt(prefix: str, lake_path: str | None) -> tuple[Lake, Journal, Att
     return lake, journal, parent
 
 
-def fork(request: ForkRequest) -> Fork:
+def fork(request: ForkRequest) -> tuple[OwnAttempt, int]:
     """Copy the steps that a fork keeps to its attempt, which is credited for their calls.
 
-    The same fork that has not finished is continued.
+    Return the attempt and the number of these steps. The same fork that has not finished is
+    continued.
 
     Raises:
         DatasetError, UsageError: the instance cannot be prepared.
@@ -146,8 +138,7 @@ def fork(request: ForkRequest) -> Fork:
         fork_seq=request.seq,
     )
     journal = open_journal(lake)
-    kept_steps = journal.fork(parent.attempt_id, own.attempt, request.scope, request.seq)
-    return Fork(own.experiment, own.attempt, kept_steps)
+    return own, journal.fork(parent.attempt_id, own.attempt, request.scope, request.seq)
 
 
 def load_declaration(lake: Lake, parent: Attempt) -> Experiment:

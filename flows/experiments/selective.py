@@ -28,7 +28,6 @@ from flows.experiments.cells import Cell, Place
 from flows.experiments.declaration import Experiment
 from flows.experiments.earlier import EarlierAttempts
 from flows.experiments.forking import (
-    Fork,
     forecast,
     get_declared_options,
     load_declaration,
@@ -38,7 +37,7 @@ from flows.experiments.forking import (
 )
 from flows.experiments.keys import attempt_id_of, in_key, model_in_key, model_origins
 from flows.experiments.plan import load
-from flows.experiments.unfinished import find_or_start
+from flows.experiments.unfinished import OwnAttempt, find_or_start
 from flows.storage.images import cache_folder
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
@@ -245,7 +244,7 @@ def _is_elsewhere(lake: Lake, parent: Attempt, original: Experiment) -> bool:
     return local.get(instance.image) != place.image_digest
 
 
-def fork(request: Selective) -> Fork:
+def fork(request: Selective) -> OwnAttempt:
     """Make an attempt that reuses the steps of its parent while it is solved.
 
     The same fork that has not finished is continued.
@@ -259,7 +258,7 @@ def fork(request: Selective) -> Fork:
         request.child, parent.arm, str(lake.root), parent_id=parent.attempt_id, reuse=reuse
     )
     open_journal(lake).start(own.attempt)
-    return Fork(own.experiment, own.attempt, 0)
+    return own
 
 
 def summarise_fork(journal: Journal, parent: Attempt, child_id: str) -> str:

@@ -60,6 +60,6 @@ def test_an_attempt_is_forked(old_lake: Path) -> None:
     """An attempt can be forked although its declaration holds options of other agents."""
     with closing(sqlite3.connect(old_lake / "journal.sqlite")) as database:
         [attempt] = database.execute("select attempt_id from attempts where arm = 'mini-strict'")
-    made = forking.fork(forking.check(attempt[0], "3", str(old_lake)))
-    assert made.kept_steps == 3
+    made, kept = forking.fork(forking.check(attempt[0], "3", str(old_lake)))
+    assert kept == 3
     assert made.experiment.arms[0].options.step_limit == 40

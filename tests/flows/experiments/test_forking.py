@@ -27,8 +27,8 @@ async def test_a_fork_pays_only_for_new_steps(attempt_id: str, lake_path: str) -
     """The kept steps are credited and not billed, and the same model arrives at the same patch."""
     lake = Lake.existing(lake_path)
     request = forking.check(attempt_id[:10], "4", lake_path)
-    made = await asyncio.to_thread(forking.fork, request)
-    assert made.kept_steps == 4
+    made, kept = await asyncio.to_thread(forking.fork, request)
+    assert kept == 4
     outcome = await solve(made.experiment, made.attempt.instance_id, "able", lake=lake_path)
     assert outcome == "resolved"
     [child] = lake.units("attempts", "*", made.experiment.name)
@@ -44,12 +44,12 @@ async def test_a_fork_pays_only_for_new_steps(attempt_id: str, lake_path: str) -
 async def test_a_fork_that_did_not_finish_is_continued(attempt_id: str, lake_path: str) -> None:
     """The same fork again is the same attempt until it has a verdict, and then another one."""
     request = forking.check(attempt_id, "4", lake_path)
-    first = await asyncio.to_thread(forking.fork, request)
-    other = await asyncio.to_thread(forking.fork, forking.check(attempt_id, "6", lake_path))
-    again = await asyncio.to_thread(forking.fork, request)
+    first, _ = await asyncio.to_thread(forking.fork, request)
+    other, _ = await asyncio.to_thread(forking.fork, forking.check(attempt_id, "6", lake_path))
+    again, _ = await asyncio.to_thread(forking.fork, request)
     assert again == first != other
     await solve(first.experiment, first.attempt.instance_id, "able", lake=lake_path)
-    finished = await asyncio.to_thread(forking.fork, request)
+    finished, _ = await asyncio.to_thread(forking.fork, request)
     assert finished.attempt.attempt_id != first.attempt.attempt_id
 
 
