@@ -7,6 +7,9 @@ from functools import cached_property
 from math import sqrt
 from typing import Literal
 
+LEVEL = 0.05
+"""From this p-value on, a difference may be chance."""
+
 Standing = Literal["efficient", "dominated", "extended"]
 """Place of an arm against the frontier. `dominated`: another arm resolves as much or more for as
 much or less. `extended`: a mixture of two other arms does."""

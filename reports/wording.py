@@ -34,9 +34,6 @@ from reports.types import (
 TRAJECTORIES = "trajectories"
 """Folder next to the page of a report, with a page for each attempt that it links to."""
 
-LEVEL = 0.05
-"""From this p-value on, a difference may be chance."""
-
 CLEAR = 0.001
 """Below this p-value, a difference is clear."""
 

@@ -157,8 +157,9 @@ def _measure_discordance(report: "Report") -> tuple[float, str]:
 
 
 def _table(question: Question, assumption: Assumption, rows: list[Row]) -> Table:
+    from reports.estimates import LEVEL
     from reports.format import count, percent, plural
-    from reports.statistics.power import LEVEL, RUNS
+    from reports.statistics.power import RUNS
 
     sure = f"with a power of {percent(question.power)}"
     is_given = question.difference is not None

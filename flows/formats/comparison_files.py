@@ -9,8 +9,8 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from flows.display.errors import GateFailed, UsageError
 from flows.storage.whole_files import write_whole
+from reports.estimates import LEVEL
 from reports.format import percent, plural, point_limits, points
-from reports.statistics.power import LEVEL
 from reports.types import Comparison, Report, ReportCell
 
 if TYPE_CHECKING:

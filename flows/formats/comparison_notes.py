@@ -9,9 +9,10 @@ from flows.experiments.power import CORRELATION
 from flows.formats.attempts import ExchangedAttempt
 from flows.formats.lake_rows import get_metered_usd
 from reports.analysis.notes import describe_import
+from reports.estimates import LEVEL
 from reports.format import count, listing, percent, plural, some, some_names
 from reports.rendering.sections import Note
-from reports.statistics.power import LEVEL, Design, estimate_instances_needed, instances_needed
+from reports.statistics.power import Design, estimate_instances_needed, instances_needed
 from reports.types import Report
 from reports.wording import list_comparisons
 

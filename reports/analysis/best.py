@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
+from reports.estimates import LEVEL
 from reports.types import ArmSummary, Comparison, Provenance, Report
-from reports.wording import LEVEL
 
 NO_MODEL = ("unknown", "none", "")
 """Models of arms that are not known to have one."""

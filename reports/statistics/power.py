@@ -21,14 +21,12 @@ from functools import lru_cache
 from math import ceil, sqrt
 from statistics import NormalDist
 
-from reports.estimates import InstanceLeads, PairedTable
+from reports.estimates import LEVEL, InstanceLeads, PairedTable
 from reports.statistics.paired import PairedTest
 from reports.statistics.sums import SumsModel
 
 MOST_INSTANCES = 1_000_000
 """Upper limit of the search for a number of instances."""
-
-LEVEL = 0.05
 
 RUNS = 4000
 """Number of simulated experiments with repeats."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from reports.estimates import LEVEL
 from reports.format import count, percent, percents, plural
 from reports.relations import read_rows
 from reports.rendering.sections import Section, Table
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 TITLE = "How wrong may the grader be?"
-
-LEVEL = 0.05
 
 LISTED = 50
 """Maximum number of cells with a verdict that flips that are listed."""

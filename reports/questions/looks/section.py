@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.analysis.standing import EarlyEnd, read_early_ends
+from reports.estimates import LEVEL
 from reports.format import count, percent, points, usd
 from reports.rendering.sections import Note, Section
 from reports.statistics.looks import PairedEvidence
@@ -45,9 +46,6 @@ _LEVEL = """
     select any_value(json_extract_string(declaration, '$.stop_when.alpha')::double)
     from staging.experiments
 """
-
-LEVEL = 0.05
-"""Level of a look that no declaration states."""
 
 _SAVED = """
     select

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from reports.estimates import LEVEL
 from reports.format import DASH, count, p_value, plural, point_limits, points, ratio
 from reports.rendering.drawing import MUTED, PAPER, RULE, Figure, arm_colour
 from reports.rendering.sections import Section, Table
 from reports.types import Comparison, Report
-from reports.wording import LEVEL, format_adjusted_p, of_pairs
+from reports.wording import format_adjusted_p, of_pairs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

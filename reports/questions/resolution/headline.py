@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from math import isinf
 
 from reports.analysis.best import NAMED, Best, best_of_many
-from reports.estimates import InstanceLeads, Interval, PairedTable
+from reports.estimates import LEVEL, InstanceLeads, Interval, PairedTable
 from reports.format import count, listing, p_value, percent, percents, plural, points, ratio, usd
 from reports.statistics.paired import PairedTest
 from reports.types import STATES, WITHOUT_VERDICT, ArmSummary, Comparison, Report
-from reports.wording import CLEAR, LEVEL, describe_silence, interval_text, of_pairs, price
+from reports.wording import CLEAR, describe_silence, interval_text, of_pairs, price
 
 ALIKE = 1.5
 """An interval of the ratio of cost that holds 1 and lies within this factor of it is called about
