@@ -17,29 +17,23 @@ if TYPE_CHECKING:
     from agent.graph.state import ExecutionStateGraph
     from agent.library import AgentResult, DurableAgent
 
-_NAMES = {
-    "agent.library": ("AgentResult", "DurableAgent"),
-    "agent.errors": ("Retryable", "ToolFailed"),
-    "agent.graph.state": ("ExecutionStateGraph",),
-    "agent.graph.names": ("get_reads", "get_writes", "infer_edges"),
-    "agent.cells.executor": ("Executor", "StepRun", "diagnose", "generate_patch"),
+_PLACES = {
+    "AgentResult": "agent.library",
+    "DurableAgent": "agent.library",
+    "ExecutionStateGraph": "agent.graph.state",
+    "Executor": "agent.cells.executor",
+    "Retryable": "agent.errors",
+    "StepRun": "agent.cells.executor",
+    "ToolFailed": "agent.errors",
+    "diagnose": "agent.cells.executor",
+    "generate_patch": "agent.cells.executor",
+    "get_reads": "agent.graph.names",
+    "get_writes": "agent.graph.names",
+    "infer_edges": "agent.graph.names",
 }
-_PLACES = {name: module for module, names in _NAMES.items() for name in names}
+"""The module of each public name. It is imported when the name is first used."""
 
-__all__ = [
-    "AgentResult",
-    "DurableAgent",
-    "ExecutionStateGraph",
-    "Executor",
-    "Retryable",
-    "StepRun",
-    "ToolFailed",
-    "diagnose",
-    "generate_patch",
-    "get_reads",
-    "get_writes",
-    "infer_edges",
-]
+__all__ = [*_PLACES]
 
 
 def __getattr__(name: str) -> Any:

@@ -113,14 +113,11 @@ class Database:
             JournalError: the database is unreachable or rejects the transaction.
         """
 
-        def run_once(connection: Connection) -> T:
-            return work(connection, *args, **values)
-
         def run() -> T:
             if self._shared is not None:
-                return self._shared.run(run_once)
+                return self._shared.run(lambda connection: work(connection, *args, **values))
             with self._writer.begin() as connection:
-                return run_once(connection)
+                return work(connection, *args, **values)
 
         return self._retry(run)
 

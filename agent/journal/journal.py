@@ -69,8 +69,6 @@ class Journal:
     def __init__(self, database: Database, blobs: Blobs | None, own_id: str) -> None:
         self.id = own_id
         """Identity of the journal, independent of its location. Created once, with its tables."""
-        self.retention = Retention(database)
-        """Pruning."""
         self.database = database
         self._bodies = Bodies(blobs)
         self.watching = watching.Watching(database, self._bodies)
@@ -148,6 +146,11 @@ class Journal:
     def inbox(self, attempt_id: str) -> Inbox:
         """Return the inbox of an attempt. It is empty until a message is sent."""
         return Inbox(self.database, attempt_id)
+
+    @property
+    def retention(self) -> Retention:
+        """Pruning."""
+        return Retention(self.database)
 
     claim = _write(attempts.claim)
     hand_over = _write(attempts.hand_over)
