@@ -51,7 +51,7 @@ class CellLimits:
     async def read(cls, *always: str) -> "CellLimits":
         """Return the given global limits, and the limits on tags that the server has now.
 
-        The server of a single command has none: nobody else could set them.
+        An operator cannot set any on the private server of a command.
         """
         if is_private():
             return cls((), frozenset())
