@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from agent.errors import BudgetExhausted, Interrupted, Waiting, one_line
 from eval.digests import canonical_digest
 from eval.types import Instance
 from flows.cells.attempts import solve_only
-from flows.display.errors import GateFailed, IncompleteRun
+from flows.display.errors import GateFailed, IncompleteRun, UsageError
 from flows.experiments import resources
 from flows.experiments.cell_state import find_unsolved
 from flows.experiments.cells import Cell, Place
@@ -193,8 +193,10 @@ async def solve_job(prepared: Prepared, row: Row, store: Lake, stop: Stop) -> Ro
 async def note_failure(store: Lake, request: Request, **known: object) -> AsyncIterator[None]:
     """End a job in its row with the error of the block. `known` are columns of a new row.
 
-    One that its operator stopped is cancelled, unless another worker continues its flow run.
+    One that its operator stopped is cancelled, unless another worker continues its flow run. A
+    flow run tells of a failure on the forge at most once, also if it is started again.
     """
+    before = rows.read(store, request.job_id) or {}
     try:
         yield
     except (Exception, asyncio.CancelledError) as error:  # a stop cancels what does not end
@@ -203,6 +205,10 @@ async def note_failure(store: Lake, request: Request, **known: object) -> AsyncI
         if not isinstance(error, Interrupted | asyncio.CancelledError):
             known = {**known, "flow_run_id": flow_run_id()}
             rows.refuse(store, request, one_line(error), is_ordered, **known)
+            if (before.get("state"), before.get("flow_run_id")) != ("failed", flow_run_id()):
+                with suppress(UsageError):  # the block of the token is not there
+                    async with forge_token(request):
+                        await asyncio.to_thread(publishing.tell_failure, request, one_line(error))
         elif row is not None:
             ended = {} if is_ordered else {"state": "cancelled"}
             rows.update(store, row, detail=str(error) or "cut off by a stop", **ended)

@@ -17,7 +17,7 @@ from flows.jobs import body, commits, forge, rows
 from flows.jobs.request import TOKEN, Request, access_to, slug
 from flows.jobs.request import forge as forge_address
 from flows.storage.lake import Lake, Row
-from reports.quoting import quote_title
+from reports.quoting import quote_text, quote_title
 
 _PROTECTED = re.compile(r"protected branch|GH006|GH013|pre-receive hook declined", re.IGNORECASE)
 
@@ -72,18 +72,32 @@ def publish(lake: Lake, row: Row, request: Request, source: RepositorySource, mi
 
 
 def answer(row: Row, request: Request, source: RepositorySource) -> None:
-    """Comment the answer of a job that changed nothing, if it is about an issue or pull request.
-
-    The forge may refuse that: the answer is in the row, too.
-    """
-    pull = row["pull_request"]
+    """Comment the answer of a job that changed nothing, if it is about an issue or pull request."""
+    pull = request.asked_on or row["pull_request"]
     number = forge.number_of(pull) if pull else source.issue
-    if request.publish != "pull_request" or not number:
+    if request.publish == "pull_request" and number:
+        is_pull = bool(pull) and "/issues/" not in pull
+        _comment(row["job_id"], _on_forge(source), number, body.body(row, ""), is_pull=is_pull)
+
+
+def tell_failure(request: Request, reason: str) -> None:
+    """Comment why a job failed where a person asked for it on a forge."""
+    if request.asked_on is None:
         return
+    page, kind, number = request.asked_on.rsplit("/", 2)
+    source = repositories.source(page, forge_address())
+    text = f"Job `{request.job_id}` failed: {quote_text(reason)}"
+    _comment(request.job_id, source, int(number), text, is_pull=kind == "pull")
+
+
+def _comment(
+    job_id: str, source: RepositorySource, number: int, text: str, *, is_pull: bool
+) -> None:
+    """Comment on an issue or pull request. The forge may refuse that: the row has the text, too."""
     try:
-        forge.comment(_on_forge(source), number, body.body(row, ""), is_pull=bool(pull))
+        forge.comment(source, number, text, is_pull=is_pull)
     except (DatasetError, UsageError, InfrastructureError) as error:
-        say(f"job {row['job_id']}: no comment with the answer: {one_line(error)}")
+        say(f"job {job_id}: no comment on #{number}: {one_line(error)}")
 
 
 def read_branch(source: RepositorySource, row: Row, mirror: Path) -> str | None:

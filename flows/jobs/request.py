@@ -106,6 +106,11 @@ class Request(JobSettings):
         description="what to do; default the text of the issue, or the comments of reviewers",
     )
     revises: str | None = Field(default=None, description="id of the job to continue")
+    asked_on: str | None = Field(
+        default=None,
+        pattern=r"/(issues|pull)/\d+$",
+        description="address of the issue or pull request that gets a comment if the job fails",
+    )
     id: str | None = Field(
         default=None, pattern=r"^[0-9a-f]{6,32}$", description="id of the job; default a digest"
     )
@@ -127,7 +132,15 @@ class Request(JobSettings):
         """The id, the same for the same request, so that submitting it again continues the job."""
         if self.id:
             return self.id
-        settings = {"id", "approve", "publish", "budget_usd", "resources", "token_block"}
+        settings = {
+            "id",
+            "approve",
+            "publish",
+            "budget_usd",
+            "resources",
+            "token_block",
+            "asked_on",
+        }
         return canonical_digest(self.model_dump(mode="json", exclude=settings))[:10]
 
 

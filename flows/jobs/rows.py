@@ -112,7 +112,7 @@ def refuse(lake: Lake, request: Request, reason: str, is_ordered: bool, **known:
             **known,
         )
     if row is not None and row["state"] != "done":
-        update(lake, row, state="failed", detail=reason)
+        update(lake, row, state="failed", detail=reason, **known)
 
 
 def report(lake: Lake, row: Row, work: str) -> None:

@@ -93,6 +93,12 @@ def test_a_label_starts_one_job_of_an_issue(operator: PrefectServer, forge: Forg
         assert ordered(service, forge) == [(job_id, f"{forge.url}/{NAME}/issues/7")]
         [(number, text)] = forge.said
         assert (number, job_id in text) == (7, True)
+        with operator.worker():  # it has no key of the model
+            wait_until(lambda: service.get(f"/status/{job_id}")["state"] == "failed", seconds=120)
+            assert len(tell_failures(forge)) == 1
+            deliver(service, "issues", label(forge, minutes=10))
+            wait_until(lambda: tell_failures(forge)[1:], seconds=120)
+        assert {number for number, _ in forge.said} == {7}
         printed = operator.folder.glob("durabench-*.log")
         assert not any(
             secret in file.read_text() for file in printed for secret in (WORD, forge.token)
@@ -152,6 +158,11 @@ def ordered(service: Service, forge: Forge) -> list[tuple[str, str]]:
     """Return the jobs on a forge, with their sources. Other tests share the Prefect server."""
     listed = service.get("/jobs")["jobs"]
     return [(job["id"], job["source"]) for job in listed if job["source"].startswith(forge.url)]
+
+
+def tell_failures(forge: Forge) -> list[str]:
+    """Return the comments on failures."""
+    return [text for _, text in forge.said if "failed: " in text]
 
 
 def jobs(operator: PrefectServer) -> list[Row]:

@@ -127,6 +127,8 @@ async def act(service: Service, address: str, event: Event, key: str) -> Answer:
             wanted = _continue(row, event, is_own=event.is_pull and is_own)
         if isinstance(wanted, str):
             return {"ignored": wanted}
+        kind = "pull" if event.is_pull else "issues"
+        wanted = wanted.model_copy(update={"asked_on": f"{page}/{kind}/{event.number}"})
         return await _order(service, forge, wanted, event, key)
 
 

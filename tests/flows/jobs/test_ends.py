@@ -1,14 +1,17 @@
 """Every job ends: its row has a final state with the reason, or a process works on it."""
 
+from contextlib import suppress
+
 import pytest
+from prefect import flow
 
 from eval.errors import DatasetError
 from flows.display.errors import UsageError
 from flows.jobs import rows
-from flows.jobs.job import job
+from flows.jobs.job import job, note_failure
 from flows.jobs.rows import CRASHED, show_life
 from flows.storage.lake import Lake
-from tests.flows.jobs.conftest import REPAIR, request
+from tests.flows.jobs.conftest import NAME, REPAIR, request
 from tests.servers.forge import Forge
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
@@ -62,3 +65,23 @@ async def test_an_ordered_job_that_cannot_start_has_failed(forge: Forge, lake_pa
     [row] = rows.read_all(lake)
     assert (row["state"], row["detail"], row["repo"]) == ("done", "", "octo/demo")
     assert row["base_commit"]
+
+
+async def test_a_failure_is_told_where_the_job_was_asked_for(forge: Forge, lake_path: str) -> None:
+    """In one line, and once for each order: a flow run that starts again says nothing new."""
+    asked_on = f"{forge.url}/{NAME}/issues/7"
+    lake, wanted = Lake.open(lake_path), request(REPAIR, asked_on=asked_on)
+    assert wanted.job_id == request(REPAIR).job_id
+    rows.refuse(lake, wanted, "the forge is down", is_ordered=True)
+
+    @flow
+    async def start_twice() -> None:
+        for _ in range(2):
+            with suppress(UsageError):
+                async with note_failure(lake, wanted):
+                    raise UsageError("there is\nno room")
+
+    for order in (1, 2):
+        await start_twice()
+        text = f"Job `{wanted.job_id}` failed: there is no room\n\n<!-- durabench -->"
+        assert forge.said == [(7, text)] * order
