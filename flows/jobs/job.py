@@ -208,7 +208,9 @@ async def note_failure(store: Lake, request: Request, **known: object) -> AsyncI
             if (before.get("state"), before.get("flow_run_id")) != ("failed", flow_run_id()):
                 with suppress(UsageError):  # the block of the token is not there
                     async with forge_token(request):
-                        await asyncio.to_thread(publishing.tell_failure, request, one_line(error))
+                        await asyncio.to_thread(
+                            publishing.comment_failure, request, one_line(error)
+                        )
         elif row is not None:
             ended = {} if is_ordered else {"state": "cancelled"}
             rows.update(store, row, detail=str(error) or "cut off by a stop", **ended)

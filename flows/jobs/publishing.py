@@ -80,7 +80,7 @@ def answer(row: Row, request: Request, source: RepositorySource) -> None:
         _comment(row["job_id"], _on_forge(source), number, body.body(row, ""), is_pull=is_pull)
 
 
-def tell_failure(request: Request, reason: str) -> None:
+def comment_failure(request: Request, reason: str) -> None:
     """Comment why a job failed where a person asked for it on a forge."""
     if request.asked_on is None:
         return
@@ -93,7 +93,7 @@ def tell_failure(request: Request, reason: str) -> None:
 def _comment(
     job_id: str, source: RepositorySource, number: int, text: str, *, is_pull: bool
 ) -> None:
-    """Comment on an issue or pull request. The forge may refuse that: the row has the text, too."""
+    """Comment on an issue or pull request. The forge may refuse that: the row has the text."""
     try:
         forge.comment(source, number, text, is_pull=is_pull)
     except (DatasetError, UsageError, InfrastructureError) as error:

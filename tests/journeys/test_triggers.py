@@ -95,9 +95,9 @@ def test_a_label_starts_one_job_of_an_issue(operator: PrefectServer, forge: Forg
         assert (number, job_id in text) == (7, True)
         with operator.worker():  # it has no key of the model
             wait_until(lambda: service.get(f"/status/{job_id}")["state"] == "failed", seconds=120)
-            assert len(tell_failures(forge)) == 1
+            assert len(list_failures(forge)) == 1
             deliver(service, "issues", label(forge, minutes=10))
-            wait_until(lambda: tell_failures(forge)[1:], seconds=120)
+            wait_until(lambda: list_failures(forge)[1:], seconds=120)
         assert {number for number, _ in forge.said} == {7}
         printed = operator.folder.glob("durabench-*.log")
         assert not any(
@@ -160,7 +160,7 @@ def ordered(service: Service, forge: Forge) -> list[tuple[str, str]]:
     return [(job["id"], job["source"]) for job in listed if job["source"].startswith(forge.url)]
 
 
-def tell_failures(forge: Forge) -> list[str]:
+def list_failures(forge: Forge) -> list[str]:
     """Return the comments on failures."""
     return [text for _, text in forge.said if "failed: " in text]
 
