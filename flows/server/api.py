@@ -14,16 +14,17 @@ import base64
 import ctypes
 import gc
 import logging
-import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 import socket
 import ssl
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing.context import ForkProcess
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,9 @@ _START_S = 120.0
 
 Its first start also creates its database.
 """
+
+_RESTARTS = 5
+"""How often the private server is started again. One that ends each time has another problem."""
 
 _PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 
@@ -129,15 +133,11 @@ def _private_server() -> Iterator[None]:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     url, credentials = f"http://127.0.0.1:{port}/api", new_credentials()
-    # The fork shares the modules that this process has imported so far.
-    server = multiprocessing.get_context("fork").Process(
-        target=_serve, args=(port, credentials), daemon=True
-    )
-    server.start()
+    server = _PrivateServer(port, credentials)
     # Stop the server at exit, not at the end of the flow: Prefect sends its last events when the
     # process exits, and would wait for a stopped server. Exit handlers run in reverse order of
     # registration.
-    atexit.register(_stop, server)
+    atexit.register(server.stop)
     settings = {PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: credentials}
     with _in_every_thread(url, credentials), temporary_settings(settings):
         yield
@@ -212,12 +212,41 @@ def _serve(port: int, credentials: str) -> None:
     start(host="127.0.0.1", port=port, ui=False, scheduler=False, late_runs=False, analytics=False)
 
 
-def _stop(server: ForkProcess) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C would leave the server
-    server.terminate()
-    server.join(timeout=10)
-    if server.is_alive():
-        server.kill()
+class _PrivateServer:
+    """Prefect's server in a child of this process, which is started again if it was killed.
+
+    Prefect's clients repeat requests for minutes, and its exit waits for the last events.
+    """
+
+    def __init__(self, port: int, credentials: str) -> None:
+        self._arguments = port, credentials
+        self._lock, self._is_stopped = threading.Lock(), False
+        # The fork shares the modules that this process has imported so far.
+        self._process = self._start(multiprocessing.get_context("fork").Process)
+        threading.Thread(target=self._restart, daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop the server for good."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C would leave the server
+        with self._lock:
+            self._is_stopped = True
+        self._process.terminate()
+        self._process.join(timeout=10)
+        self._process.kill()
+
+    def _restart(self) -> None:
+        for _ in range(_RESTARTS):
+            multiprocessing.connection.wait([self._process.sentinel])
+            with self._lock:
+                if self._is_stopped:
+                    return
+                # A fork would copy locks that other threads hold by now.
+                self._process = self._start(multiprocessing.get_context("spawn").Process)
+
+    def _start(self, create: Callable[..., BaseProcess]) -> BaseProcess:
+        process = create(target=_serve, args=self._arguments, daemon=True)
+        process.start()
+        return process
 
 
 _CONTACT_S = 3.0

@@ -36,15 +36,17 @@ STRANGERS: list[dict[str, Any]] = [
 """Requests that programs of other users and foreign web pages can send."""
 
 PRIVATE = """
-import asyncio, os, httpx
+import asyncio, multiprocessing, os, httpx
 from flows.server.api import prefect_api, wait_until_ready
 with prefect_api():
     asyncio.run(wait_until_ready())
     from prefect.client.orchestration import get_client
     url = os.environ["PREFECT_API_URL"]
-    print(httpx.post(f"{url}/flow_runs/filter", json={}).status_code)
     with get_client(sync_client=True) as client:
-        print(client.read_flow_runs())
+        for _ in range(2):
+            print(client.read_flow_runs())
+            print(httpx.post(f"{url}/flow_runs/filter", json={}).status_code)
+            multiprocessing.active_children()[0].kill()
 print(os.environ.get("PREFECT_API_AUTH_STRING"))
 """
 
@@ -109,7 +111,10 @@ def test_commands_use_the_password(prefect_server: PrefectServer) -> None:
 
 
 def test_the_private_server_of_a_command_is_its_own(tmp_path: Path) -> None:
-    """Other users of the machine cannot use it. The variable of the user is left as it was."""
+    """Other users of the machine cannot use it, also when it was killed and has started again.
+
+    The variable of the user is left as it was.
+    """
     copy_home("migrated", migrated, tmp_path / "prefect")
     environment = {**os.environ, CLIENTS: CREDENTIALS, "PREFECT_API_URL": ""}
     environment["PREFECT_HOME"] = str(tmp_path / "prefect")
@@ -120,7 +125,7 @@ def test_the_private_server_of_a_command_is_its_own(tmp_path: Path) -> None:
         text=True,
         check=True,
     ).stdout
-    assert printed.splitlines() == ["401", "[]", CREDENTIALS]
+    assert printed.splitlines() == ["[]", "401", "[]", "401", CREDENTIALS]
 
 
 def test_settings_with_a_password_are_private(tmp_path: Path) -> None:
