@@ -58,11 +58,11 @@ def debug(declared: Experiment, instance: str, arm: str, lake: str | None, *, fu
 
     An attempt like it that has not finished is continued.
     """
-    declared = find_or_start(declared, arm, lake).experiment
     with prefect_api():
         from flows.cells.attempts import on_step
         from flows.solve import solve
 
+        declared = find_or_start(declared, arm, lake).experiment
         on_step.set(partial(show_step, full=full))
         outcome = run_flow(lambda: solve(declared, instance, arm, lake=lake))
     show(f"\n{arm} on {instance}: {outcome}")
