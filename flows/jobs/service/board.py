@@ -146,7 +146,11 @@ class JobStatus:
 
 
 class Board:
-    """The jobs and the runs of pipelines of a lake and of a Prefect server."""
+    """The jobs and the runs of pipelines of a lake and of a Prefect server.
+
+    A job writes its row before the state of its flow run. So the row is read last: an older one
+    would be without the verdict that waits for approval, or without the pull request.
+    """
 
     def __init__(self, lake: Lake, client: PrefectClient) -> None:
         self._lake, self._client = lake, client
@@ -154,10 +158,8 @@ class Board:
 
     async def list_jobs(self) -> list[JobStatus]:
         """Return all jobs, the latest first. Steps of pipelines are not among them."""
-        read, runs = await asyncio.gather(
-            asyncio.to_thread(self._read_all),
-            ask(flow_runs.read(self._client, UNFINISHED, JOB)),
-        )
+        runs = await ask(flow_runs.read(self._client, UNFINISHED, JOB))
+        read = await asyncio.to_thread(self._read_all)
         jobs = [row for row in read if not row.get("pipeline") and not row.get("run")]
         return _merge(jobs, runs)
 
@@ -168,10 +170,8 @@ class Board:
             return _merge([row for row in read if _pipeline_of(row) == name], {})
         # Without a work pool, `pipeline/pipeline` runs every definition.
         deployment = deployed.id if deployed.pool else None
-        read, runs = await asyncio.gather(
-            asyncio.to_thread(self._read_all),
-            ask(flow_runs.read(self._client, None, PIPELINE, deployment=deployment)),
-        )
+        runs = await ask(flow_runs.read(self._client, None, PIPELINE, deployment=deployment))
+        read = await asyncio.to_thread(self._read_all)
         own = {id_: run for id_, run in runs.items() if _name_definition(run) == name}
         return _merge([row for row in read if _pipeline_of(row) == name], own)
 
@@ -207,6 +207,7 @@ class Board:
             # An open run says nothing about one of its steps.
             if run is not None and run.state_type not in OPEN:
                 runs[name] = run
+        read = await asyncio.to_thread(self._read, job_ids)
         return {name: _status(name, read.get(name), runs.get(name)) for name in {*read, *runs}}
 
     async def read_ordered(self, run: FlowRun) -> JobStatus:

@@ -3,16 +3,19 @@
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
+from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import FlowRun, State, StateType
 
 from flows.jobs.flow_runs import id_of
-from flows.jobs.service.board import _status, ask
+from flows.jobs.service.board import Board, _status, ask
 from flows.jobs.service.guard import Problem
-from flows.storage.lake import Row
+from flows.storage.lake import Lake, Row
+from tests.flows.jobs.service.recording import filed
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -100,6 +103,25 @@ def test_the_id_of_a_job_is_known_before_it_begins() -> None:
         "abcdef",
         own.hex[:10],
     ]
+
+
+async def test_a_status_is_not_older_than_the_state_of_its_run(tmp_path: Path) -> None:
+    """A slow server reports a pause, and the row that was written before it has the verdict."""
+    lake, job_id = Lake.open(str(tmp_path)), "0123456789"
+
+    class SlowServer:
+        """Prefect's client, while a worker writes the row and then pauses the flow run."""
+
+        async def read_flow_runs(self, **_: Any) -> list[FlowRun | None]:
+            filed(tmp_path, job_id, state="waiting", verdict="nothing_broke")
+            return [run(StateType.PAUSED, name=f"job {job_id}")]
+
+    board = Board(lake, cast(PrefectClient, SlowServer()))
+    for look in (lambda: board.statuses([job_id]), board.list_jobs):
+        filed(tmp_path, job_id, state="running", verdict=None)
+        found = await look()
+        [status] = found.values() if isinstance(found, dict) else found
+        assert (status.state, status.verdict) == ("waiting", "nothing_broke")
 
 
 async def test_a_server_that_answers_too_late_fails_the_request(
