@@ -31,9 +31,11 @@ from agent.journal.types import (
     Inputs,
     Lease,
     Limit,
+    NewStep,
     Progress,
     RecordedStep,
     Reservation,
+    StepKind,
     Tenure,
     TreeRef,
 )

@@ -17,12 +17,11 @@ from agent.journal.migrations import journal_id, migrate
 from agent.journal.queues import Queue
 from agent.journal.retention import Retention
 from agent.journal.types import (
-    UNKNOWN_INPUTS,
     AdoptedStep,
     Attempt,
     EndedStep,
-    Inputs,
     Lease,
+    NewStep,
     RecordedStep,
     Reservation,
     TreeRef,
@@ -224,13 +223,8 @@ class Journal:
     def intend(
         self,
         lease: Lease,
-        scope: str,
-        seq: int,
-        kind: str,
-        digest: str,
-        request: bytes,
+        step: NewStep,
         reservation: Reservation | None = None,
-        inputs: Inputs = UNKNOWN_INPUTS,
         *,
         after: Sequence[EndedStep] = (),
     ) -> None:
@@ -245,15 +239,7 @@ class Journal:
             FencedError: another worker has acquired the attempt.
             JournalError: the step is already recorded, or was started with another request.
         """
-        row = {
-            **dict.fromkeys(records.RESULT),
-            "scope": scope,
-            "seq": seq,
-            "kind": kind,
-            "digest": digest,
-            "request": self._bodies.pack(request),
-            **_columns(inputs),
-        }
+        row = {**dict.fromkeys(records.RESULT), **self._new_row(step)}
         ended = [self._row(step) for step in after]
 
         def work(connection: Connection) -> None:
@@ -262,7 +248,7 @@ class Journal:
             intent = {**row, "ordinal": ordinals[-1], "started_at": now}
             is_new = records.write(connection, lease, intent)
             if is_new and reservation is not None:
-                ledger.reserve(connection, lease, scope, seq, reservation)
+                ledger.reserve(connection, lease, step.scope, step.seq, reservation)
 
         self.database.write(work)
 
@@ -346,22 +332,33 @@ class Journal:
     def _row(self, step: EndedStep) -> dict[str, Any]:
         """Return the columns of a step that is over. An adopted one has its `parent_id`."""
         result = None if step.result is None else self._bodies.pack(step.result)
-        row = {"scope": step.scope, "seq": step.seq, "result": result, **_columns(step.inputs)}
         if isinstance(step, AdoptedStep):
-            return {**row, "parent_id": step.parent_id}
+            return {**_place(step), "parent_id": step.parent_id, "result": result}
         return {
-            **row,
-            "kind": step.kind,
-            "digest": step.digest,
-            "request": self._bodies.pack(step.request),
+            **self._new_row(step.step),
+            "result": result,
             "cost_usd": 0.0,
             "settled_nusd": None,
             "duration_s": step.duration_s,
             "tree": None if step.tree is None else str(step.tree),
+        }
+
+    def _new_row(self, step: NewStep) -> dict[str, Any]:
+        """Return the columns of a step without its result."""
+        return {
+            **_place(step),
+            "kind": step.kind,
+            "digest": step.digest,
+            "request": self._bodies.pack(step.request),
             "bench": step.bench,
         }
 
 
-def _columns(inputs: Inputs) -> dict[str, str | None]:
-    began_at = None if inputs.began_at is None else str(inputs.began_at)
-    return {"began_at_tree": began_at, "inputs": inputs.digest}
+def _place(step: NewStep | AdoptedStep) -> dict[str, Any]:
+    began_at = step.inputs.began_at
+    return {
+        "scope": step.scope,
+        "seq": step.seq,
+        "began_at_tree": None if began_at is None else str(began_at),
+        "inputs": step.inputs.digest,
+    }

@@ -79,13 +79,22 @@ class Inputs:
 UNKNOWN_INPUTS = Inputs()
 
 
+StepKind = Literal["model", "command", "action", "event", "limit"]
+"""Kinds of steps.
+
+`action` is several contacts with the workspace under one name, such as a tool. `event` is a reading
+that touches no workspace, such as the order in which concurrent work ended. `limit` is a step
+without a result, because time had run out or the conversation was too long.
+"""
+
+
 @dataclass(frozen=True)
 class RecordedStep:
     """One step as recorded."""
 
     scope: str
     seq: int
-    kind: str
+    kind: StepKind
     digest: str
     request: bytes
     result: bytes | None
@@ -112,20 +121,27 @@ class RecordedStep:
 
 
 @dataclass(frozen=True)
-class FreeStep:
-    """A step that cost nothing, after it happened."""
+class NewStep:
+    """A step without its result."""
 
     scope: str
     seq: int
-    kind: str
+    kind: StepKind
     digest: str
     request: bytes
+    bench: str | None = None
+    """The branch in whose workspace it works; None if it works in none."""
+    inputs: Inputs = UNKNOWN_INPUTS
+
+
+@dataclass(frozen=True)
+class FreeStep:
+    """A step that cost nothing, after it happened."""
+
+    step: NewStep
     result: bytes
     duration_s: float
     tree: TreeRef | None
-    bench: str | None = None
-    """As in `RecordedStep`."""
-    inputs: Inputs = UNKNOWN_INPUTS
 
 
 @dataclass(frozen=True)

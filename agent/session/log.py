@@ -15,24 +15,23 @@ from dataclasses import dataclass, field, replace
 
 from agent.errors import BudgetReserved, InfrastructureError, InvalidSpec
 from agent.journal import (
-    UNKNOWN_INPUTS,
     AdoptedStep,
     EndedStep,
     FreeStep,
     InboxMessage,
-    Inputs,
     Journal,
     Lease,
     Limit,
+    NewStep,
     RecordedStep,
     Reservation,
+    StepKind,
     TreeRef,
     Wanted,
 )
 from agent.journal.blobs import Blobs
 from agent.journal.inbox import Bell, ring
 from agent.session.reuse import Reuse
-from agent.session.steps import StepKind
 from agent.workspaces import Checkpoint
 
 HOLD_S = 0.1
@@ -43,20 +42,6 @@ BUDGET_POLL_S = 0.5
 
 BUDGET_PATIENCE_S = 900.0
 """A call waits this long for others to settle before its budget counts as exhausted."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A step without its result."""
-
-    scope: str
-    seq: int
-    kind: StepKind
-    digest: str
-    request: bytes
-    bench: str | None = None
-    """The branch in whose workspace the step works; None if it works in none."""
-    inputs: Inputs = UNKNOWN_INPUTS
 
 
 class StepLog:
@@ -83,7 +68,7 @@ class StepLog:
         """Load the work tree that `save_tree` returned this reference for."""
         return self._trees[tree.tree]
 
-    async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
+    async def intend(self, call: NewStep, ceiling_usd: float | None) -> None:
         """Record that a call is about to be made, and reserve its highest possible cost.
 
         This may wait for calls in flight to settle.
@@ -94,7 +79,7 @@ class StepLog:
             InvalidSpec: the highest cost is unknown, and a budget in USD has to be kept.
         """
 
-    async def resend(self, call: Entry, ceiling_usd: float | None) -> None:
+    async def resend(self, call: NewStep, ceiling_usd: float | None) -> None:
         """Reserve the cost of an intended call once more. Its first request is billed as lost.
 
         Raises:
@@ -103,15 +88,15 @@ class StepLog:
         """
 
     async def record(
-        self, call: Entry, result: bytes, *, cost_usd: float | None, duration_s: float
+        self, call: NewStep, result: bytes, *, cost_usd: float | None, duration_s: float
     ) -> None:
         """Record the result of an intended call."""
 
-    async def cancel(self, call: Entry) -> None:
+    async def cancel(self, call: NewStep) -> None:
         """Cancel an intent whose call cost nothing."""
 
     async def append(
-        self, step: Entry, result: bytes, *, duration_s: float, tree: TreeRef | None
+        self, step: NewStep, result: bytes, *, duration_s: float, tree: TreeRef | None
     ) -> None:
         """Record a step that costs nothing, with its work tree if that changed.
 
@@ -129,7 +114,7 @@ class StepLog:
         of concurrent scopes keep the order in which they were asked for.
         """
 
-    async def find_reusable(self, step: Entry) -> RecordedStep | None:
+    async def find_reusable(self, step: NewStep) -> RecordedStep | None:
         """Return the same step of another attempt, or None. It may be recorded later."""
         return None
 
@@ -179,7 +164,7 @@ class JournalLog(StepLog):
     async def load_tree(self, tree: TreeRef) -> Checkpoint:
         return Checkpoint(tree.tree, await asyncio.to_thread(self.blobs.get, tree.delta))
 
-    async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
+    async def intend(self, call: NewStep, ceiling_usd: float | None) -> None:
         if ceiling_usd is None and any(limit.usd is not None for limit in self.limits):
             raise InvalidSpec(
                 "a budget in USD cannot be kept for a model of unknown price: declare its "
@@ -188,17 +173,16 @@ class JournalLog(StepLog):
         reservation = Reservation(ceiling_usd, self.limits)
 
         async def write() -> None:
-            step = (call.scope, call.seq, call.kind, call.digest, call.request)
             async with self._writing:
                 ended = tuple(self._ended)
                 await asyncio.to_thread(
-                    self.journal.intend, self.lease, *step, reservation, call.inputs, after=ended
+                    self.journal.intend, self.lease, call, reservation, after=ended
                 )
                 del self._ended[: len(ended)]
 
         await self._wait_for_budget(write)
 
-    async def resend(self, call: Entry, ceiling_usd: float | None) -> None:
+    async def resend(self, call: NewStep, ceiling_usd: float | None) -> None:
         values = (self.lease, call.scope, call.seq, Reservation(ceiling_usd, self.limits))
         await self._wait_for_budget(lambda: asyncio.to_thread(self.journal.resend, *values))
 
@@ -214,7 +198,7 @@ class JournalLog(StepLog):
                 await self.sleep(BUDGET_POLL_S)
 
     async def record(
-        self, call: Entry, result: bytes, *, cost_usd: float | None, duration_s: float
+        self, call: NewStep, result: bytes, *, cost_usd: float | None, duration_s: float
     ) -> None:
         await asyncio.to_thread(
             self.journal.record,
@@ -227,26 +211,13 @@ class JournalLog(StepLog):
             tree=None,
         )
 
-    async def cancel(self, call: Entry) -> None:
+    async def cancel(self, call: NewStep) -> None:
         await asyncio.to_thread(self.journal.cancel, self.lease, call.scope, call.seq)
 
     async def append(
-        self, step: Entry, result: bytes, *, duration_s: float, tree: TreeRef | None
+        self, step: NewStep, result: bytes, *, duration_s: float, tree: TreeRef | None
     ) -> None:
-        self._add(
-            FreeStep(
-                step.scope,
-                step.seq,
-                step.kind,
-                step.digest,
-                step.request,
-                result,
-                duration_s,
-                tree,
-                step.bench,
-                step.inputs,
-            )
-        )
+        self._add(FreeStep(step, result, duration_s, tree))
         if step.bench is None and step.kind != "event":
             await self.flush()  # it may have had effects that nothing undoes before a repetition
 
@@ -260,11 +231,11 @@ class JournalLog(StepLog):
 
     async def settle(self, kind: StepKind) -> None:
         # Steps with effects do not wait for a reused one, whose result every run repeats.
-        kinds = {step.kind for step in self._ended if isinstance(step, FreeStep)}
+        kinds = {step.step.kind for step in self._ended if isinstance(step, FreeStep)}
         if kinds - ({"event"} if kind == "event" else set()):
             await self.flush()
 
-    async def find_reusable(self, step: Entry) -> RecordedStep | None:
+    async def find_reusable(self, step: NewStep) -> RecordedStep | None:
         if self.reuse is None:
             return None
         record = self.reuse.answer(step.scope, step.seq, step.kind, step.digest, step.inputs)

@@ -26,7 +26,7 @@ from agent.errors import (
     TurnEnded,
     Undone,
 )
-from agent.journal import Inputs, RecordedStep
+from agent.journal import Inputs, NewStep, RecordedStep
 from agent.models.protocol import Model, ModelReply
 from agent.session.limits import (
     Deadline,
@@ -35,7 +35,7 @@ from agent.session.limits import (
     run_behind,
     run_in_turn,
 )
-from agent.session.log import Entry, StepLog
+from agent.session.log import StepLog
 from agent.session.mail import Mail
 from agent.session.reuse import Origins
 from agent.session.steps import (
@@ -228,12 +228,12 @@ class StepScope:
             self._bench.replay(record.tree, record.ordinal)
         return from_record(record)
 
-    def _enter(self, seq: int, request: Contact) -> Entry:
+    def _enter(self, seq: int, request: Contact) -> NewStep:
         """Return a step that is about to be made, unless it has to stop."""
         self._check_stop()
         if request.in_workspace:
             self._bench.catch_up()
-        return Entry(
+        return NewStep(
             self.name,
             seq,
             request.kind,
@@ -262,7 +262,7 @@ class StepScope:
         """The deadline that ends first."""
         return min(self._deadlines, key=lambda deadline: deadline.left_s, default=_NO_DEADLINE)
 
-    async def _intend(self, entry: Entry, request: Contact) -> tuple[Entry, Contact]:
+    async def _intend(self, entry: NewStep, request: Contact) -> tuple[NewStep, Contact]:
         """Record that a model call is about to be made, with the highest output that is allowed.
 
         Return what to record, of kind `limit` if the time is over, and the request to make.
@@ -302,7 +302,7 @@ class StepScope:
         call = ModelCall(model, replace(sent, before_resend=reserve))
         return entry, replace(request, run=call.answer, call=call)
 
-    async def _run(self, entry: Entry, request: Contact) -> Step:
+    async def _run(self, entry: NewStep, request: Contact) -> Step:
         """Run a request and record its result."""
         log, is_over = self.attempt.log, entry.kind == "limit"
         started_at, clock = datetime.now(UTC), time.perf_counter()
@@ -325,7 +325,7 @@ class StepScope:
         step = (self.name, entry.seq, entry.kind, request.record, entry.digest)
         return Step(*step, result, started_at, duration)
 
-    async def _execute(self, entry: Entry, request: Contact) -> tuple[Entry, Result]:
+    async def _execute(self, entry: NewStep, request: Contact) -> tuple[NewStep, Result]:
         """Return the result of a request, and what to record: a `limit` without a paid answer."""
         log, deadline, turn_end = self.attempt.log, self._deadline, self.attempt.turn_end
         if entry.kind == "limit":

@@ -7,21 +7,13 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from agent.journal import RecordedStep
+from agent.journal import RecordedStep, StepKind
 from agent.models.protocol import Model, ModelReply, ModelRequest, Usage
 from agent.workspaces import CommandResult
-
-StepKind = Literal["model", "command", "action", "event", "limit"]
-"""Kinds of steps.
-
-`action` is several contacts with the workspace under one name, such as a tool. `event` is a reading
-that touches no workspace, such as the order in which concurrent work ended. `limit` is a step
-without a result, because time had run out or the conversation was too long.
-"""
 
 
 @dataclass(frozen=True)
@@ -129,7 +121,7 @@ def from_record(recorded: RecordedStep) -> Step:
     return Step(
         recorded.scope,
         recorded.seq,
-        cast(StepKind, recorded.kind),
+        recorded.kind,
         json.loads(recorded.request.decode("utf-8", "surrogatepass")),
         recorded.digest,
         decode(recorded.kind, recorded.result),

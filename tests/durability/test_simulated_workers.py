@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 )
 
 from agent.errors import BudgetExhausted, FencedError, JournalError, LeaseHeld
-from agent.journal import Attempt, Journal, Lease, Limit, Reservation, leases, ledger
+from agent.journal import Attempt, Journal, Lease, Limit, NewStep, Reservation, leases, ledger
 from agent.journal import database as databases
 from agent.journal.queues import Queue, Taken
 
@@ -109,8 +109,8 @@ class Workers(RuleBasedStateMachine):
             return
         reservation = Reservation(RESERVED_USD, (self.limit,))
         with suppress(BudgetExhausted), self._fencing(worker):
-            place = ("main", worker.seq, "model", "digest", b"request")
-            self.journal.intend(worker.lease, *place, reservation)
+            step = NewStep("main", worker.seq, "model", "digest", b"request")
+            self.journal.intend(worker.lease, step, reservation)
             worker.is_intended = True
 
     @rule(n=st.integers(0, WORKERS - 1))

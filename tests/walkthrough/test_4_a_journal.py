@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import BudgetExhausted, DivergenceError, FencedError, Interrupted, LeaseHeld
-from agent.journal import Limit
+from agent.journal import Limit, NewStep
 from agent.models.protocol import ModelReply, ModelRequest
 from agent.session.session import Session
 from tests.walkthrough.one_attempt import QUESTION, OneAttempt, PaidModel, attempt_at_a_cell
@@ -124,7 +124,7 @@ async def test_an_attempt_has_one_writer(attempt: OneAttempt) -> None:
     second = journal.acquire("first", "worker-2", ttl_s=60)
     assert second.epoch > first.epoch
     with pytest.raises(FencedError):
-        journal.intend(first, "", 0, "model", "digest", b"{}")
+        journal.intend(first, NewStep("", 0, "model", "digest", b"{}"))
 
 
 async def test_scopes_number_their_own_steps(attempt: OneAttempt) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from agent.errors import FencedError, JournalError
-from agent.journal import AdoptedStep, FreeStep, Inputs, Journal, Lease, TreeRef
+from agent.journal import AdoptedStep, FreeStep, Inputs, Journal, Lease, NewStep, TreeRef
 from tests.agent.journal.workers import attempt, intend, record
 
 INPUTS = Inputs(TreeRef("t", "d"), "inputs")
@@ -14,10 +14,8 @@ def child(journal: Journal, lease: Lease) -> Lease:
     """A lease on a fork of an attempt with one call and one command."""
     intend(journal, lease, 0, usd=0.25)
     record(journal, lease, 0, cost=0.125, result=b"reply")
-    command = FreeStep(
-        "", 1, "command", "d", b"{}", b"out", duration_s=1.0, tree=None, inputs=INPUTS
-    )
-    journal.append(lease, command)
+    command = NewStep("", 1, "command", "d", b"{}", inputs=INPUTS)
+    journal.append(lease, FreeStep(command, b"out", duration_s=1.0, tree=None))
     journal.start(attempt("a2", parent_id="a1", reuse="{}"))
     return journal.acquire("a2", "second", 300)
 

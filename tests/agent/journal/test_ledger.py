@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from agent.errors import BudgetExhausted, BudgetReserved, JournalError
-from agent.journal import Journal, Lease, Limit, Reservation
+from agent.journal import Journal, Lease, Limit, NewStep, Reservation
 from tests.agent.journal.workers import (
     EXPERIMENT,
     Meter,
@@ -95,7 +95,7 @@ def test_a_limit_has_to_be_the_attempts_own(journal: Journal, lease: Lease) -> N
 def test_only_amounts_of_money_are_reserved(journal: Journal, lease: Lease, usd: float) -> None:
     """A reservation that cannot be compared with a limit is refused."""
     with pytest.raises(ValueError, match="not an amount of money"):
-        journal.intend(lease, "", 0, "model", "d", b"", Reservation(usd, ()))
+        journal.intend(lease, NewStep("", 0, "model", "d", b""), Reservation(usd, ()))
 
 
 def test_reservations_of_active_workers_can_be_waited_for(journal: Journal, lease: Lease) -> None:
@@ -174,7 +174,7 @@ def test_an_unknown_ceiling_is_an_unknown_bill_until_the_cost_is_known(
     """Neither a call in flight nor a lost one of unknown price costs 0, but a free one does."""
     nothing_known, free = Reservation(None, ()), Reservation(0.0, ())
     for seq, reservation in enumerate((nothing_known, free, nothing_known, nothing_known)):
-        journal.intend(lease, "", seq, "model", "d", b"{}", reservation)
+        journal.intend(lease, NewStep("", seq, "model", "d", b"{}"), reservation)
     assert journal.account("a1").billed_usd is None
     record(journal, lease, 0, cost=0.25)
     record(journal, lease, 1, cost=0.0)
@@ -186,7 +186,7 @@ def test_an_unknown_ceiling_is_an_unknown_bill_until_the_cost_is_known(
     account = journal.account("a1")
     assert (account.billed_usd, account.credited_usd, account.unpriced_calls) == (0.75, 0.75, 0)
     for seq, cost in ((4, None), (5, 0.0)):
-        journal.intend(lease, "", seq, "model", "d", b"{}", nothing_known)
+        journal.intend(lease, NewStep("", seq, "model", "d", b"{}"), nothing_known)
         if cost is None:
             record(journal, lease, seq, cost=cost)
     journal.release(lease)
@@ -201,10 +201,10 @@ def test_an_unknown_ceiling_is_an_unknown_bill_until_the_cost_is_known(
 
 def test_a_call_that_a_dead_worker_left_is_not_in_flight(journal: Journal, lease: Lease) -> None:
     """The next worker has to ask again, and its own call counts from when it asked."""
-    journal.intend(lease, "", 0, "model", "d", b"{}", Reservation(0.1, ()))
+    journal.intend(lease, NewStep("", 0, "model", "d", b"{}"), Reservation(0.1, ()))
     assert journal.progress(EXPERIMENT)[0].open_call_at is not None
     journal.release(lease)
     later = journal.acquire("a1", "second", 300)
     assert journal.progress(EXPERIMENT)[0].open_call_at is None
-    journal.intend(later, "", 1, "model", "d", b"{}", Reservation(0.1, ()))
+    journal.intend(later, NewStep("", 1, "model", "d", b"{}"), Reservation(0.1, ()))
     assert journal.progress(EXPERIMENT)[0].open_call_at is not None

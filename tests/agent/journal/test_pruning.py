@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import BudgetExhausted, FencedError, JournalError, LeaseHeld
-from agent.journal import Attempt, FreeStep, Holding, Journal, Lease, Limit, TreeRef
+from agent.journal import Attempt, FreeStep, Holding, Journal, Lease, Limit, NewStep, TreeRef
 from agent.journal.blobs import BLOB_ABOVE, Blobs
 from tests.agent.journal.workers import attempt, budget, intend, record
 
@@ -18,7 +18,7 @@ def ended(journal: Journal, lease: Lease) -> Attempt:
     """An attempt that ended after a call, a command and an unfinished call."""
     intend(journal, lease, 0, usd=0.50)
     record(journal, lease, 0, cost=0.30, result=b"x" * 100)
-    journal.append(lease, FreeStep("", 1, "command", "d", b"{}", b"done", 0.0, TREE))
+    journal.append(lease, FreeStep(NewStep("", 1, "command", "d", b"{}"), b"done", 0.0, TREE))
     intend(journal, lease, 2, usd=0.10)
     journal.end(lease, '{"status": "submitted"}')
     journal.release(lease)

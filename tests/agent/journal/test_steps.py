@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import JournalError
-from agent.journal import Attempt, FreeStep, Journal, Lease, TreeRef
+from agent.journal import Attempt, FreeStep, Journal, Lease, NewStep, TreeRef
 from agent.journal.blobs import Blobs
 from tests.agent.journal.workers import attempt, intend, record
 
@@ -49,7 +49,7 @@ def test_the_text_of_a_work_tree_is_that_of_the_first_release(
     journal = Journal.open(f"sqlite:///{tmp_path}/journal.sqlite")
     journal.start(attempt("a1"))
     lease = journal.acquire("a1", "first", 300)
-    journal.append(lease, FreeStep("", 0, "command", "d", b"{}", b"done", 0.0, tree))
+    journal.append(lease, FreeStep(NewStep("", 0, "command", "d", b"{}"), b"done", 0.0, tree))
     assert [step.tree for step in journal.steps("a1")] == [tree]
     journal.close()
     with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as connection:

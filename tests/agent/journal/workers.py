@@ -10,7 +10,16 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from agent.errors import BudgetExhausted, JournalError
-from agent.journal import Attempt, FreeStep, Journal, Lease, Limit, Reservation, TreeRef
+from agent.journal import (
+    Attempt,
+    FreeStep,
+    Journal,
+    Lease,
+    Limit,
+    NewStep,
+    Reservation,
+    TreeRef,
+)
 
 EXPERIMENT = "exp"
 DIGEST = "d" * 64
@@ -41,7 +50,7 @@ def intend(
     """Begin a step: a model call if it reserves `usd`, otherwise a command."""
     reservation = None if usd is None else Reservation(usd, limits)
     kind = "command" if usd is None else "model"
-    journal.intend(lease, scope, seq, kind, digest, request, reservation)
+    journal.intend(lease, NewStep(scope, seq, kind, digest, request), reservation)
 
 
 def record(
@@ -97,7 +106,7 @@ WRITES = {
     "record": lambda journal, lease: record(journal, lease, 0, cost=0.01),
     "intend": lambda journal, lease: intend(journal, lease, 1, usd=0.01),
     "append": lambda journal, lease: journal.append(
-        lease, FreeStep("", 7, "command", "d", b"{}", b"{}", duration_s=0.0, tree=None)
+        lease, FreeStep(NewStep("", 7, "command", "d", b"{}"), b"{}", duration_s=0.0, tree=None)
     ),
     "cancel": lambda journal, lease: journal.cancel(lease, "", 0),
     "renew": lambda journal, lease: journal.renew(lease, 60),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.errors import BudgetExhausted, Interrupted, OutOfTime
-from agent.journal import Attempt, Journal, Limit, Reservation
+from agent.journal import Attempt, Journal, Limit, NewStep, Reservation
 from agent.models.litellm_api import LiteLLMModel, load
 from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.models.spec import LiteLLMSpec
@@ -92,7 +92,7 @@ class Bought:
         """Record calls of an earlier attempt that cost this much."""
         self.journal.start(Attempt("earlier", "exp", "durable", "earlier", 0, "{}"))
         lease = self.journal.acquire("earlier", "w", 300)
-        self.journal.intend(lease, "", 0, "model", "d", b"{}", Reservation(usd, ()))
+        self.journal.intend(lease, NewStep("", 0, "model", "d", b"{}"), Reservation(usd, ()))
         self.journal.record(lease, "", 0, b"{}", cost_usd=usd, duration_s=0, tree=None)
         self.journal.release(lease)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from agent.journal import Attempt, Journal, Lease, Reservation, holding
+from agent.journal import Attempt, Journal, Lease, NewStep, Reservation, holding
 from agent.workspaces import ownership
 from flows.cli.app import app
 from flows.experiments import status
@@ -46,7 +46,7 @@ def worked_on(journal: Journal, attempt_id: str, instance_id: str, worker: str) 
     journal.start(Attempt(attempt_id, "trial", "able", instance_id, 0, "{}"))
     lease = journal.acquire(attempt_id, worker, 60)
     for seq in range(2):
-        journal.intend(lease, "", seq, "model", "d", b"{}", Reservation(1.0, ()))
+        journal.intend(lease, NewStep("", seq, "model", "d", b"{}"), Reservation(1.0, ()))
     journal.record(lease, "", 0, b"{}", cost_usd=0.25, duration_s=0.1, tree=None)
     return lease
 
@@ -76,7 +76,7 @@ def test_a_cell_that_waits_for_its_model_says_why(built: LakeBuilder) -> None:
     queue = journal.queue("run")
     queue.add(["running-with-a-long-id", "killed"])
     assert queue.retries() == {"running-with-a-long-id": "try 3 of 9 failed: timeout: no answer"}
-    journal.intend(lease, "", 2, "command", "d", b"{}")
+    journal.intend(lease, NewStep("", 2, "command", "d", b"{}"))
     assert not any(cell["retry"] for cell in as_json(built, "trial")["cells"])
     assert queue.retries() == {}
 

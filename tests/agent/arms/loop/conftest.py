@@ -9,10 +9,10 @@ from typing import Any
 
 from agent.arms.loop import arm
 from agent.arms.options import LoopOptions
-from agent.journal import Attempt, InboxMessage, Journal, RecordedStep, TreeRef
+from agent.journal import Attempt, InboxMessage, Journal, NewStep, RecordedStep, TreeRef
 from agent.journal.blobs import Blobs
 from agent.journal.holding import hold_lease
-from agent.session.log import Entry, JournalLog
+from agent.session.log import JournalLog
 from agent.session.reuse import Origins, Reuse, Rules
 from agent.session.session import BASE, Session
 from agent.types import Outcome, Task
@@ -47,19 +47,19 @@ class Mortal(JournalLog):
                 self._die()
             object.__setattr__(self, "rows_left", self.rows_left - 1)
 
-    async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
+    async def intend(self, call: NewStep, ceiling_usd: float | None) -> None:
         self._row()
         await super().intend(call, ceiling_usd)
 
-    async def record(self, call: Entry, result: bytes, **costs: Any) -> None:
+    async def record(self, call: NewStep, result: bytes, **costs: Any) -> None:
         self._row()
         await super().record(call, result, **costs)
 
-    async def append(self, step: Entry, result: bytes, **costs: Any) -> None:
+    async def append(self, step: NewStep, result: bytes, **costs: Any) -> None:
         self._row()
         await super().append(step, result, **costs)
 
-    async def reused(self, step: Entry) -> RecordedStep | None:
+    async def reused(self, step: NewStep) -> RecordedStep | None:
         if self.rows_left == 0:
             self._die()
         known = await super().find_reusable(step)

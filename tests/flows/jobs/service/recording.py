@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import LeaseHeld
-from agent.journal import Attempt, FreeStep, Journal, Lease, Reservation, Wanted
+from agent.journal import Attempt, FreeStep, Journal, Lease, NewStep, Reservation, Wanted
 from agent.journal.inbox import Inbox
 from agent.models.protocol import ModelReply, Usage
 from agent.session.steps import canonical, digest, encode
@@ -116,19 +116,16 @@ class Worker:
         """Record a command and its output."""
         request = canonical({"command": text})
         result = CommandResult(0, f"did {text}", 4, False, False, 0.0)
-        step = FreeStep(
-            "", self._made, "command", digest(request), request, encode(result), 0.0, None
-        )
-        self._journal.append(self._lease, step)
+        step = NewStep("", self._made, "command", digest(request), request)
+        self._journal.append(self._lease, FreeStep(step, encode(result), 0.0, None))
         self._made += 1
 
     def call(self, text: str, cost_usd: float) -> None:
         """Record a model call and its answer."""
         request = canonical({"messages": [{"role": "user", "content": "x"}], "role": "agent"})
         place = ("", self._made)
-        self._journal.intend(
-            self._lease, *place, "model", digest(request), request, Reservation(1.0, ())
-        )
+        step = NewStep(*place, "model", digest(request), request)
+        self._journal.intend(self._lease, step, Reservation(1.0, ()))
         usage = Usage(input_tokens=10, output_tokens=2, cost_usd=cost_usd)
         reply = ModelReply({"role": "assistant", "content": text}, usage, "provider", "test")
         self._journal.record(
