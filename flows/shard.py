@@ -52,7 +52,7 @@ async def shard(
     Raises:
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
-    part, run = ShardPart(queue, number - 1, shards), UUID(flow_run.id)
+    part, run = ShardPart(queue, number, shards), UUID(flow_run.id)
     try:
         if home is not None:
             await asyncio.to_thread(check_home, Lake.existing(lake), home)

@@ -32,8 +32,8 @@ class ShardPart:
 
     run: str
     """Name of the run's queue."""
-    number: int = 0
-    """Counted from 0."""
+    number: int = 1
+    """Counted from 1. It decides which cells the shard takes first."""
     shards: int = 1
 
 
@@ -59,7 +59,7 @@ class CellQueue:
         """
         self._journal, self._queue, self._holder = journal, journal.queue(part.run), holder
         positions = self._queue.open()
-        first = part.number * len(positions) // part.shards
+        first = (part.number - 1) * len(positions) // part.shards
         self._start = [*positions.values(), 0][first]
         names = list(positions)
         ordered = names[first:] + names[:first]

@@ -24,6 +24,7 @@ from prefect.states import Cancelled, Cancelling, Crashed, Pending
 
 from eval.digests import canonical_digest
 from flows.display.errors import UsageError
+from flows.experiments.cell_queue import ShardPart
 from flows.experiments.plan import Plan
 from flows.server.flow_run import find_own
 from flows.server.retry import patiently
@@ -63,17 +64,6 @@ class Order:
         return ["durabench", f"experiment:{declared.name}", f"order:{digest}"]
 
 
-@dataclass(frozen=True)
-class ShardPlace:
-    """One of the shards of a run. Several flow runs can have it, one after another."""
-
-    queue: str
-    number: int
-    """Counted from 1."""
-    shards: int
-    concurrency: int
-
-
 class ShardRuns:
     """The flow runs of the shards of one order."""
 
@@ -103,16 +93,16 @@ class ShardRuns:
         pool = await patiently(client.read_work_pool, deployment.work_pool_name or POOL)
         return cls(order, client, deployment, pool.type)
 
-    async def create(self, place: ShardPlace) -> FlowRun:
+    async def create(self, part: ShardPart, concurrency: int) -> FlowRun:
         """Create a flow run, as a child of the benchmark's flow run."""
         experiment = self._order.plan.experiment
-        name = f"{experiment.name}: shard {place.number} of {place.shards}"
+        name = f"{experiment.name}: shard {part.number} of {part.shards}"
         parameters = {
             "experiment": experiment.model_dump(mode="json"),
-            "queue": place.queue,
-            "number": place.number,
-            "shards": place.shards,
-            "concurrency": place.concurrency,
+            "queue": part.run,
+            "number": part.number,
+            "shards": part.shards,
+            "concurrency": concurrency,
             "lake": self._order.lake,
             "grade": self._order.grade,
             "home": self._order.home.model_dump(),

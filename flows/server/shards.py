@@ -18,12 +18,11 @@ from agent.journal import Journal
 from agent.journal.holding import expire_dead
 from agent.timings import timings
 from flows.display.terminal import say, say_once
-from flows.experiments.cell_queue import OnEnd, count_claimable
+from flows.experiments.cell_queue import OnEnd, ShardPart, count_claimable
 from flows.experiments.cell_state import REFUSED, End
 from flows.server.settings import CELLS_QUEUE, POOL
 from flows.server.shard_runs import (
     Order,
-    ShardPlace,
     ShardRuns,
     find_crowded,
     has_ended,
@@ -154,8 +153,8 @@ class FlowRunShards:
             is_one_waiting = any(map(is_without_worker, self._runs.values()))
             if self._starting >= free or (is_any_idle and is_one_waiting):
                 return
-            place = ShardPlace(self.queue.run, shard.number, len(self._shards), shard.concurrency)
-            self._runs[shard.number] = await self._server.create(place)
+            part = ShardPart(self.queue.run, shard.number, len(self._shards))
+            self._runs[shard.number] = await self._server.create(part, shard.concurrency)
 
     async def _take_from_crowded(self) -> None:
         """Cancel a flow run that has not started, if its worker has two and an idle worker none."""

@@ -47,7 +47,7 @@ async def test_each_shard_begins_at_its_offset_and_steals(
     journal: Journal, filled: list[Cell]
 ) -> None:
     """A share names the cells in between that others took: they need no image here."""
-    first, second = ShardPart(RUN, 0, 2), ShardPart(RUN, 1, 2)
+    first, second = ShardPart(RUN, 1, 2), ShardPart(RUN, 2, 2)
     async with (
         open_queue(journal, first, "a", filled) as one,
         open_queue(journal, second, "b", filled) as other,
@@ -66,8 +66,8 @@ async def test_cells_that_have_not_ended_are_free_for_others(
     journal: Journal, filled: list[Cell]
 ) -> None:
     """A cell that is given back is free at once, and so are the cells of a shard that ends."""
-    async with open_queue(journal, ShardPart(RUN, 0, 1), "b", filled) as other:
-        async with open_queue(journal, ShardPart(RUN, 0, 1), "a", filled) as one:
+    async with open_queue(journal, ShardPart(RUN), "b", filled) as other:
+        async with open_queue(journal, ShardPart(RUN), "a", filled) as one:
             assert len(await take_all(one)) == 8
             await one.end(filled[5], "interrupted", "")
             assert await take_all(other) == [Share(filled[5], tuple(filled[:5]))]
@@ -82,7 +82,7 @@ async def test_the_cells_of_a_dead_process_are_taken_over(
     journal.offer("dead")
     journal.acquire("dead", f"{ownership.owner()}/1-1", 300)
     assert journal.queue(RUN).take("dead") is not None
-    async with open_queue(journal, ShardPart(RUN, 0, 1), "a", filled) as one:
+    async with open_queue(journal, ShardPart(RUN), "a", filled) as one:
         assert len(await take_all(one)) == 7
         assert await one.wait()
         assert await one.take() == Share(filled[0])
@@ -96,7 +96,7 @@ async def test_a_shard_waits_as_long_as_it_has_cells(
     once, and after the last one it leaves the cells of living shards to them."""
     monkeypatch.setattr(cell_queue, "POLL_S", 0.05)
     hold_one(journal, 300)
-    async with open_queue(journal, ShardPart(RUN, 0, 1), "a", filled) as one:
+    async with open_queue(journal, ShardPart(RUN), "a", filled) as one:
         shares = await take_all(one)
         for share in shares[2:]:
             await one.end(share.cell, "done", "resolved")
