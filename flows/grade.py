@@ -6,9 +6,9 @@ from typing import Literal
 from prefect import flow
 
 from flows.cells.attempts import grade_submission
-from flows.cells.predictions_file import Grading, grade_file
+from flows.cells.predictions_file import grade_file
 from flows.experiments.resources import Resources
-from flows.formats.predictions import PredictionSource
+from flows.formats.predictions import Grading, PredictionSource
 from flows.server.flow_run import end_as_state
 from flows.server.progress import RunProgress
 

@@ -1,12 +1,11 @@
 """Verdicts on patches: grade a submission, grade it again, and record both. It needs no Prefect."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol
 from weakref import WeakValueDictionary
 
 from agent.errors import InfrastructureError, one_line
@@ -101,22 +100,18 @@ class Verdict:
         return f"{self.outcome}: {self.reason}" if self.reason else self.outcome
 
 
-class First(Protocol):
-    """Runs `evaluate` on a submission, or returns its stored result unless it is refreshed."""
-
-    def __call__(self, *, refresh: bool) -> Awaitable[list[str]]: ...
-
-
-class Second(Protocol):
-    """Runs `grade_again` in the same way."""
-
-    def __call__(self, where: list[str], *, refresh: bool) -> Awaitable[object]: ...
-
-
 async def grade_once(
-    submission: Submission, lake: Lake, *, twice: bool, first: First, second: Second
+    submission: Submission,
+    lake: Lake,
+    *,
+    twice: bool,
+    first: Callable[..., Awaitable[list[str]]],
+    second: Callable[..., Awaitable[object]],
 ) -> Verdict:
     """Return the recorded verdict for a submission. With `twice`, confirm it by a second grading.
+
+    `first` runs `evaluate` on it, or returns the stored result unless that is to be refreshed.
+    `second` does so with `grade_again`, given the result of `first`.
 
     Raises:
         InfrastructureError: the patch could not be graded.

@@ -3,10 +3,9 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from agent.errors import InfrastructureError
 from flows.cells import judging
@@ -18,10 +17,9 @@ from flows.experiments.cell_state import CellStates
 from flows.experiments.cells import Submission
 from flows.experiments.declaration import Images
 from flows.experiments.keys import result_name
-from flows.experiments.resources import Resources
 from flows.experiments.stop import Stop
 from flows.formats import predictions as predictions_files
-from flows.formats.predictions import PredictionSource
+from flows.formats.predictions import Grading, PredictionSource
 from flows.server.turns import in_turn
 from flows.storage.lake import Lake
 from reports.format import plural
@@ -32,47 +30,22 @@ _WAITS_S = (2.0, 4.0)
 """Seconds before a grading is repeated after an infrastructure failure, as in a Prefect task."""
 
 
-class Grade(Protocol):
-    """Returns the verdict for a submission."""
-
-    async def __call__(self, submission: Submission, lake: Lake, *, twice: bool) -> Verdict: ...
-
-
-@dataclass(frozen=True)
-class Grading:
-    """The settings of the gradings of a predictions file."""
-
-    environment: str = "auto"
-    timeout_s: float = 1800.0
-    concurrency: int = 4
-    network: bool = False
-    audit: bool = False
-    keep_gb: float | None = None
-    resources: Resources = field(default_factory=Resources)
-
-
 async def grade_file(
     predictions: Path,
     source: PredictionSource,
     how: Grading,
     lake: str | None,
-    grade: Grade,
+    grade: Callable[..., Awaitable[Verdict]],
     progress: Callable[[str, int, Lake], TerminalProgress],
 ) -> dict[str, str]:
     """Grade a predictions file. Return outcomes by instance id.
 
+    `grade` returns the verdict for a submission in a lake, from one grading or `twice`.
+
     Raises:
         IncompleteRun: the infrastructure failed for some predictions; run again to continue.
     """
-    submissions, store = await predictions_files.submissions(
-        predictions,
-        source,
-        how.environment,
-        how.timeout_s,
-        lake,
-        network=how.network,
-        resources=how.resources,
-    )
+    submissions, store = await predictions_files.submissions(predictions, source, how, lake)
     slots = asyncio.Semaphore(how.concurrency)
     spare = slots if how.keep_gb is None else None  # released while another run grades a patch
     recorded = partial(CellStates(store).verdict_at, twice=how.audit)

@@ -151,9 +151,10 @@ def grade(
 
     source = predictions_files.PredictionSource(name, dataset, split)
     limits = Resources.parse(resources)
-    asyncio.run(predictions_files.check(predictions, source, environment or "auto", lake, limits))
-    store = Lake.existing(lake)
     how = (environment or "auto", timeout_s, concurrency, network)
+    settings = predictions_files.Grading(*how, audit, keep_gb, limits)
+    asyncio.run(predictions_files.check(predictions, source, settings, lake))
+    store = Lake.existing(lake)
     if has_server():
         with prefect_api():
             from flows.grade import grade as flow
@@ -162,14 +163,8 @@ def grade(
                 lambda: flow(predictions, name, dataset, split, *how, lake, audit, keep_gb, limits)
             )
     else:
-        from flows.cells.predictions_file import (
-            Grading,
-            grade_file,
-            grade_without_prefect,
-            show_here,
-        )
+        from flows.cells.predictions_file import grade_file, grade_without_prefect, show_here
 
-        settings = Grading(*how, audit, keep_gb, limits)
         settle()
         running.run_here(
             lambda: grade_file(

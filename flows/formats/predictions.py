@@ -4,7 +4,7 @@ Imported attempts have `imported` as `agent` or `environment`, so that reports t
 and still show their origin.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -31,23 +31,29 @@ class PredictionSource:
     split: str = "test"
 
 
+@dataclass(frozen=True)
+class Grading:
+    """The settings of the gradings of a predictions file."""
+
+    environment: str = "auto"
+    timeout_s: float = 1800.0
+    concurrency: int = 4
+    network: bool = False
+    audit: bool = False
+    keep_gb: float | None = None
+    resources: Resources = field(default_factory=Resources)
+
+
 async def submissions(
-    path: Path,
-    source: PredictionSource,
-    environment: str,
-    timeout_s: float,
-    lake_path: str | None,
-    *,
-    network: bool,
-    resources: Resources,
+    path: Path, source: PredictionSource, how: Grading, lake_path: str | None
 ) -> tuple[list[Submission], Lake]:
     """Declare a predictions file as an experiment. Return its patches, grouped by instance.
 
     Raises:
         PredictionsError, DatasetError, UsageError: a file or an id cannot be used.
     """
-    listed, chosen, where, lake = await check(path, source, environment, lake_path, resources)
-    place = Place(where, network=network, resources=resources)
+    listed, chosen, where, lake = await check(path, source, how, lake_path)
+    place = Place(where, network=how.network, resources=how.resources)
     experiment, ungraded = source.experiment, []
     with imported_arms.alone(lake, experiment):
         arms = _declare_predictions(lake, source, listed, chosen, where)
@@ -56,7 +62,7 @@ async def submissions(
             arm, patch = arms[prediction.model_name_or_path], prediction.model_patch
             attempt_id = _file_prediction(lake, experiment, arm, instance, patch)
             ungraded.append(
-                Submission(experiment, arm, instance, 0, attempt_id, patch, place, timeout_s)
+                Submission(experiment, arm, instance, 0, attempt_id, patch, place, how.timeout_s)
             )
     order = list(chosen)
     ungraded.sort(key=lambda submission: order.index(submission.instance.instance_id))
@@ -64,11 +70,7 @@ async def submissions(
 
 
 async def check(
-    path: Path,
-    source: PredictionSource,
-    environment: str,
-    lake_path: str | None,
-    resources: Resources,
+    path: Path, source: PredictionSource, how: Grading, lake_path: str | None
 ) -> tuple[list[Prediction], dict[str, Instance], Environment, Lake]:
     """Return the predictions of a file, their instances, the environment and the lake.
 
@@ -82,8 +84,8 @@ async def check(
         raise UsageError(f"{path} contains no prediction")
     imported_arms.check_name(source.experiment)
     chosen = instances_of([p.instance_id for p in listed], source)
-    where = await workspaces.decide(environment, list(chosen.values()))
-    await refuse_excess(resources, chosen.values(), where)
+    where = await workspaces.decide(how.environment, list(chosen.values()))
+    await refuse_excess(how.resources, chosen.values(), where)
     lake = Lake.open(lake_path)
     imported_arms.check_free(lake, source.experiment)
     return listed, chosen, where, lake
