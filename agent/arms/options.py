@@ -89,7 +89,22 @@ class ToolTimeouts(_Part):
 Rounds = Annotated[int, Field(ge=1, le=10_000)]
 
 
-class LoopOptions(ArmOptions):
+class CrewOptions(ArmOptions):
+    """What all arms of agents on the loop have: approval, limits and protection."""
+
+    approval: Approval | None = Field(
+        default=None,
+        description="plan: a person approves a plan before files are changed; patch: the change "
+        "before it is submitted; null: no approval is needed",
+    )
+    limits: AgentLimits = Field(default_factory=AgentLimits, description="limits of one attempt")
+    timeouts: ToolTimeouts = Field(default_factory=ToolTimeouts, description="of single tools")
+    protect_tests: bool = Field(
+        default=True, description="revert changes of existing tests and of their configuration"
+    )
+
+
+class LoopOptions(CrewOptions):
     """The capabilities of an agent on the loop, and its limits."""
 
     capabilities: list[str] = Field(
@@ -102,11 +117,6 @@ class LoopOptions(ArmOptions):
         default=False,
         description="a chat: after each answer the agent waits for the next message of a person",
     )
-    approval: Approval | None = Field(
-        default=None,
-        description="plan: a person approves a plan before files are changed; patch: the change "
-        "before it is submitted; null: no approval is needed",
-    )
     rounds: Rounds = Field(default=60, description="model calls of the first agent, per turn")
     roles: dict[str, ModelSpec] = Field(
         default_factory=dict,
@@ -116,11 +126,6 @@ class LoopOptions(ArmOptions):
         default_factory=Delegation, description="kinds of subagents, and limits on their number"
     )
     programs: Programs = Field(default_factory=Programs, description="limits on one program")
-    limits: AgentLimits = Field(default_factory=AgentLimits, description="limits of one attempt")
-    timeouts: ToolTimeouts = Field(default_factory=ToolTimeouts, description="of single tools")
-    protect_tests: bool = Field(
-        default=True, description="revert changes of existing tests and of their configuration"
-    )
 
     @model_validator(mode="after")
     def _asks_once(self) -> "LoopOptions":
@@ -155,7 +160,7 @@ class StageRounds(_Part):
     repair: Rounds = Field(default=20, description="each repair")
 
 
-class StagedOptions(ArmOptions):
+class StagedOptions(CrewOptions):
     """The models and limits of the agent that explores, plans, builds and verifies."""
 
     roles: dict[Literal["explore", "plan", "build", "repair"], ModelSpec] = Field(
@@ -166,16 +171,6 @@ class StagedOptions(ArmOptions):
     )
     verifications: int = Field(
         default=5, ge=1, le=50, description="verifications; each but the last leads to a repair"
-    )
-    approval: Approval | None = Field(
-        default=None,
-        description="plan: a person approves the subtasks before they are built; patch: the change "
-        "before it is submitted; null: neither",
-    )
-    limits: AgentLimits = Field(default_factory=AgentLimits, description="limits of one attempt")
-    timeouts: ToolTimeouts = Field(default_factory=ToolTimeouts, description="of single tools")
-    protect_tests: bool = Field(
-        default=True, description="revert changes of existing tests and of their configuration"
     )
 
     def models(self, own: ModelSpec) -> dict[str, ModelSpec]:
