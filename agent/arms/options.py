@@ -90,7 +90,7 @@ Rounds = Annotated[int, Field(ge=1, le=10_000)]
 
 
 class CrewOptions(ArmOptions):
-    """What all arms of agents on the loop have: approval, limits and protection."""
+    """Approval, limits and protection of the arms whose agents work on the loop."""
 
     approval: Approval | None = Field(
         default=None,
