@@ -260,3 +260,15 @@ def _rebuild(kind: type[AgentError], args: tuple[object, ...], state: dict[str, 
 def place(scope: str, seq: int) -> str:
     """Return scope and number of a step as they are shown and typed, such as `plan/3`."""
     return f"{scope}/{seq}" if scope else str(seq)
+
+
+class LimitReached(AgentError):
+    """A limit of the attempt was reached. The best change so far is submitted."""
+
+
+class OutOfCalls(LimitReached):
+    """The attempt has made all its model calls."""
+
+
+class OutOfMoney(LimitReached):
+    """The attempt has spent all its money."""

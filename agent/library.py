@@ -16,9 +16,9 @@ from pydantic import create_model
 from agent import models
 from agent.capabilities.base import Agent, Capability, Crew, Spoken, conversation
 from agent.capabilities.registry import FIRST, load
-from agent.conversation.exchanges import LimitReached, Meter
+from agent.conversation.exchanges import Meter
 from agent.conversation.person import Person
-from agent.errors import InvalidSpec, ToolFailed
+from agent.errors import InvalidSpec, LimitReached, ToolFailed
 from agent.journal import Attempt, Journal, Limit
 from agent.journal.blobs import Blobs
 from agent.journal.holding import hold_lease

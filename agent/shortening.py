@@ -11,17 +11,23 @@ def strip_style(text: str) -> str:
     return _STYLE.sub("", text)
 
 
-def shorten_middle(text: str, max_chars: int, *, whole_lines: bool = False) -> str:
-    """Return the text if it fits, else its head and tail, with the size of the rest between them.
+def shorten_middle(text: str, max_chars: int) -> str:
+    """Return the text if it fits, else its head and tail, with the size of the rest between."""
+    if len(text) <= max_chars:
+        return text
+    half = max(0, max_chars // 2)
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters ...]\n{text[len(text) - half :]}"
 
-    With `whole_lines`, both end at the end of a line, unless they are part of a single one.
+
+def head_and_tail(text: str, max_chars: int) -> str:
+    """Return the text if it fits, else whole lines of its head and tail.
+
+    The size of the omitted part is stated between them. A single line that is too long is cut.
     """
     if len(text) <= max_chars:
         return text
     half = max(0, max_chars // 2)
     head, tail = text[:half], text[len(text) - half :]
-    if not whole_lines:
-        return f"{head}\n[... {len(text) - 2 * half} characters ...]\n{tail}"
     head = head[: head.rfind("\n") + 1] or head
     tail = tail[tail.find("\n") + 1 :] or tail
     left_out = text[len(head) : len(text) - len(tail)]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from agent.errors import AgentError, OutOfCalls, OutOfMoney, OutOfTime
 from agent.runners import PYTEST, TestRunner
 
 OutcomeStatus = Literal["submitted", "gave_up", "out_of_steps", "out_of_budget", "out_of_time"]
@@ -39,3 +40,19 @@ class Outcome:
     """The arm's own status, such as mini-swe-agent's exit status."""
     report: dict[str, Any] | None = None
     """The arm's own report as JSON: plan, evidence, usage by role."""
+
+
+End = Literal["answered", "malformed", "repeated", "out_of_rounds", "context_full", "out_of_time"]
+
+
+def get_end_status(cause: AgentError | End) -> OutcomeStatus:
+    """Return the status of an attempt that a known end has cut off, with or without a change."""
+    match cause:
+        case OutOfCalls() | "out_of_rounds":
+            return "out_of_steps"
+        case OutOfMoney():
+            return "out_of_budget"
+        case OutOfTime() | "out_of_time":
+            return "out_of_time"
+        case _:
+            return "gave_up"

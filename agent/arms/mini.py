@@ -31,13 +31,12 @@ from minisweagent.models.utils.actions_toolcall import (
 )
 
 from agent.arms.options import MiniOptions
-from agent.conversation.exchanges import get_end_status
 from agent.conversation.protocols import list_requested_calls, text_of
 from agent.conversation.replies import MINI_ACTION
 from agent.errors import ContextWindowExceeded, OutOfTime, Undone
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from agent.session.session import Session
-from agent.types import Outcome, OutcomeStatus, Task
+from agent.types import Outcome, OutcomeStatus, Task, get_end_status
 
 T = TypeVar("T")
 Settings = dict[str, Any]

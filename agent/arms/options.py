@@ -4,9 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from agent.capabilities.declared import Delegation
+from agent.limits import Delegation, Programs
 from agent.models.spec import ModelSpec
-from agent.ptc.limits import Programs
 
 Approval = Literal["plan", "patch"]
 """The work that a person has to approve."""

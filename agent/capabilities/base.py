@@ -7,11 +7,10 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
-from agent.capabilities.declared import Delegation
 from agent.conversation.conversation import Conversation, prompt_beside
 from agent.conversation.exchanges import Answer, ConversationLimits, Helper, Meter
 from agent.conversation.person import Person
-from agent.ptc.limits import Programs
+from agent.limits import Delegation, Programs
 from agent.session.session import Session
 from agent.tools import Protection, Toolbox
 from agent.tools.tool import (

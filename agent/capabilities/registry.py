@@ -8,13 +8,13 @@ from typing import Any
 from pydantic import Field
 
 from agent.capabilities.base import Agent, Capability, Native
-from agent.capabilities.declared import Delegation
 from agent.capabilities.subagents import SUBAGENTS
 from agent.cells.notebook import Notebook
 from agent.cells.offering import PROMPT, TOOLS, CellTool
 from agent.cells.running import Kernel
 from agent.conversation.person import Person, join_texts, make_dismissal
 from agent.errors import InvalidSpec
+from agent.limits import Delegation
 from agent.ptc.tool import NAME, ProgramTool, RunPtc
 from agent.session.session import Session
 from agent.tools.editing import EDITING

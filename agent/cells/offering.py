@@ -12,7 +12,7 @@ from agent.cells.running import is_unstored
 from agent.conversation.conversation import prompt_beside
 from agent.conversation.exchanges import Helper
 from agent.session.session import Session
-from agent.tools.rendering import head_and_tail
+from agent.shortening import head_and_tail
 from agent.tools.tool import Arguments, Refused, ToolResult
 
 PROMPT = prompt_beside(__file__)

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent.conversation.offering import use_tool
 from agent.session.session import Session
+from agent.shortening import head_and_tail
 from agent.tools import Protection, Toolbox, ToolResult, ToolSettings
-from agent.tools.rendering import head_and_tail
 from agent.tools.tool import Arguments, Tool
 from agent.workspaces import CommandResult, Workspace
 

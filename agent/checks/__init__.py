@@ -6,7 +6,6 @@ debugging   detection of recurring errors
 """
 
 from agent.checks.baseline import (
-    SHARE,
     Baseline,
     BaseRun,
     PatchCheck,

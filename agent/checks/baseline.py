@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.checks.running import apply_patch, merge_runs, regressions, run_tests
+from agent.limits import SHARE
 from agent.session.session import Session
 from agent.session.steps import Step
 from agent.tools import Protection, TestRun, ToolSettings
@@ -12,9 +13,6 @@ from agent.tools.testing import problem_of
 
 TIMED_OUT = 124
 """Exit code of a command that took too long."""
-
-SHARE = 0.2
-"""Share of an attempt's time so far that existing tests may take, without and with a change."""
 
 LEAST_S = 60.0
 """Seconds that they may take in any case."""

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from agent.conversation.exchanges import Answer, ConversationLimits, End, Exchange, Helper, ToolUse
+from agent.conversation.exchanges import Answer, ConversationLimits, Exchange, Helper, ToolUse
 from agent.conversation.offering import Offer
 from agent.conversation.person import Decision, Person, decision, join_texts
 from agent.conversation.protocols import (
@@ -29,6 +29,7 @@ from agent.session.session import Session
 from agent.tools import Toolbox, ToolResult
 from agent.tools.rendering import render
 from agent.tools.tool import json_schema
+from agent.types import End
 
 A = TypeVar("A", bound=Answer)
 

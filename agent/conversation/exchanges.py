@@ -8,34 +8,22 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from agent.errors import AgentError, OutOfTime
+from agent.errors import OutOfCalls, OutOfMoney
 from agent.models.protocol import ModelReply
 from agent.session.session import Session
 from agent.tools import ToolResult
 from agent.tools.tool import TEXT, Arguments, Value
-from agent.types import OutcomeStatus
+from agent.types import End
 
 
 class Answer(BaseModel):
     """Base of all answers: unknown fields are errors, so that a misspelt one is noticed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class LimitReached(AgentError):
-    """A limit of the attempt was reached. The best change so far is submitted."""
-
-
-class OutOfCalls(LimitReached):
-    """The attempt has made all its model calls."""
-
-
-class OutOfMoney(LimitReached):
-    """The attempt has spent all its money."""
 
 
 @dataclass
@@ -95,8 +83,6 @@ class Meter:
 
 
 A = TypeVar("A", bound=Answer)
-
-End = Literal["answered", "malformed", "repeated", "out_of_rounds", "context_full", "out_of_time"]
 
 
 @dataclass(frozen=True)
@@ -160,16 +146,3 @@ def get_changed_files(uses: Iterable[ToolUse]) -> tuple[str, ...]:
 def get_written_files(uses: Iterable[ToolUse]) -> tuple[str, ...]:
     """Return the files that were passed to an editing tool, so that they exist on purpose."""
     return get_changed_files(use for use in uses if use.name in _EDITING)
-
-
-def get_end_status(cause: AgentError | End) -> OutcomeStatus:
-    """Return the status of an attempt that a known end has cut off, with or without a change."""
-    match cause:
-        case OutOfCalls() | "out_of_rounds":
-            return "out_of_steps"
-        case OutOfMoney():
-            return "out_of_budget"
-        case OutOfTime() | "out_of_time":
-            return "out_of_time"
-        case _:
-            return "gave_up"

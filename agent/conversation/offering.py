@@ -10,10 +10,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.conversation.exchanges import Helper, LimitReached
+from agent.conversation.exchanges import Helper
 from agent.conversation.protocols import Call
 from agent.conversation.text_calls import Schema
-from agent.errors import AgentError, OutOfTime, ToolFailed, TurnEnded, Undone
+from agent.errors import AgentError, LimitReached, OutOfTime, ToolFailed, TurnEnded, Undone
 from agent.session.limits import Gate
 from agent.session.session import Session
 from agent.tools import Toolbox, ToolResult

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from agent.conversation.exchanges import LimitReached
+from agent.errors import LimitReached
 from agent.journal import InboxMessage, Wanted
 from agent.session.mail import INBOX
 from agent.session.session import Session

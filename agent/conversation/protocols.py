@@ -18,7 +18,7 @@ from typing import Any
 
 from agent.conversation.text_calls import Malformed, Schema, TextCalls, json_object
 from agent.models.protocol import Message, ModelReply
-from agent.tools.rendering import head_and_tail
+from agent.shortening import head_and_tail
 
 _ID_CHARS = 65_536
 """Maximum length of an id. Some providers hide data for themselves in it."""

@@ -6,7 +6,8 @@ from typing import Any
 
 from agent.models.chat import CHARS_PER_TOKEN, size_of, tokens
 from agent.models.protocol import UNKNOWN_WINDOW, Message, ModelReply, ModelRequest
-from agent.tools.rendering import MAX_CHARS, head_and_tail
+from agent.shortening import head_and_tail
+from agent.tools.rendering import MAX_CHARS
 
 COMPACT_SHARE, WRAP_UP_SHARE, SPILL_SHARE = 0.65, 0.80, 0.95
 """Shares of the context window.

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import pydantic_monty as monty
 
-from agent.ptc.limits import Programs
+from agent.limits import Programs
 from agent.ptc.remedies import KNOWN_NAMES, PRELUDE, Opinion, judge, translate
 from agent.ptc.stubs import Function, stubs
 

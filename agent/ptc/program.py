@@ -16,6 +16,7 @@ from typing import Any, Literal, cast
 
 from agent.conversation.offering import KNOWN_ENDS
 from agent.errors import CalledOff, InfrastructureError
+from agent.limits import Programs
 from agent.ptc import interpreter
 from agent.ptc.interpreter import (
     Called,
@@ -26,7 +27,6 @@ from agent.ptc.interpreter import (
     Settled,
     Stop,
 )
-from agent.ptc.limits import Programs
 from agent.ptc.remedies import explain, find_last_assignment
 from agent.ptc.stubs import Function
 from agent.ptc.values import as_json

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import tree_sitter_python
 from tree_sitter import Language, Node, Parser
 
-from agent.ptc.limits import Programs
+from agent.limits import Programs
 from agent.ptc.stubs import Function
 
 PRELUDE = """

@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter
 from agent.conversation.exchanges import Helper, ToolUse, get_changed_files
 from agent.conversation.offering import use_tool
 from agent.errors import InfrastructureError
-from agent.ptc.limits import Programs
+from agent.limits import Programs
 from agent.ptc.stubs import Function, stubs
 from agent.ptc.values import as_json, as_text
 from agent.session.session import Session

@@ -2,7 +2,7 @@
 
 import re
 
-from agent.shortening import shorten_middle
+from agent.shortening import head_and_tail
 from agent.tools.protection import explain
 from agent.tools.tool import TestRun, ToolResult
 
@@ -97,14 +97,6 @@ def errors_first(output: str, max_chars: int = MAX_CHARS) -> str:
     errors = "\n".join(["lines that tell of errors:", *lines[-_ERROR_LINES_SHOWN:]])
     head = f"{head_and_tail(errors, max_chars // 2)}\nthe whole:\n"
     return head + head_and_tail(output, max_chars - len(head))
-
-
-def head_and_tail(text: str, max_chars: int = MAX_CHARS) -> str:
-    """Return the text if it fits, else whole lines of its head and tail.
-
-    The size of the omitted part is stated between them. A line that is too long is cut.
-    """
-    return shorten_middle(text, max_chars, whole_lines=True)
 
 
 def _cut(line: str) -> str:

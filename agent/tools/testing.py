@@ -16,8 +16,9 @@ from pathlib import PurePosixPath
 from pydantic import Field
 
 from agent.runners import NamesByResult, ObservedResults, collect_report, prepare, read_report
+from agent.shortening import head_and_tail
 from agent.tools.protection import confine_all
-from agent.tools.rendering import head_and_tail, render_tests
+from agent.tools.rendering import render_tests
 from agent.tools.tool import (
     Arguments,
     CommandEnd,

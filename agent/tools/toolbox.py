@@ -9,10 +9,11 @@ from typing import Any
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
 
 from agent.errors import Retryable
+from agent.shortening import head_and_tail
 from agent.tools.editing import EDITING
 from agent.tools.protection import Protection
 from agent.tools.reading import READING
-from agent.tools.rendering import MAX_CHARS, head_and_tail
+from agent.tools.rendering import MAX_CHARS
 from agent.tools.testing import COMMANDS, TESTING
 from agent.tools.tool import (
     Arguments,
@@ -92,7 +93,7 @@ class Toolbox:
         if not tool.changes_files:
             result = await self._run(tool, workspace, asked)
             if by_program and result.data is not None:
-                return replace(result, output=head_and_tail(result.output))
+                return replace(result, output=head_and_tail(result.output, MAX_CHARS))
             return replace(result, data=None)
         before = await workspace.tree()
         result = await self._run(tool, workspace, asked)

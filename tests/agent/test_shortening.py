@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.shortening import shorten_middle
+from agent.shortening import head_and_tail, shorten_middle
 
 
 def test_text_that_fits_is_unchanged() -> None:
@@ -21,13 +21,11 @@ def test_whole_lines() -> None:
     """Models receive this form, and their recorded requests must never change."""
     text = "one\ntwo\nthree\nfour\nfive\n"
     expected = "one\n[... 15 characters in 3 lines left out ...]\nfive\n"
-    assert shorten_middle(text, 10, whole_lines=True) == expected
+    assert head_and_tail(text, 10) == expected
 
 
 @pytest.mark.parametrize("size", [0, 1])
 def test_no_room(size: int) -> None:
     """Without room for any text, only the size of the text remains."""
     assert shorten_middle("abc", size) == "\n[... 3 characters ...]\n"
-    assert shorten_middle("abc", size, whole_lines=True) == (
-        "\n[... 3 characters in 1 lines left out ...]\n"
-    )
+    assert head_and_tail("abc", size) == "\n[... 3 characters in 1 lines left out ...]\n"

@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+from agent.limits import Programs
 from agent.ptc import program
-from agent.ptc.limits import Programs
 from agent.ptc.stubs import Function
 from agent.session.session import Session
 from agent.workspaces import Workspace

@@ -8,10 +8,10 @@ from typing import Literal
 
 from pydantic import Field
 
+from agent.arms.durable.options import Confidence
 from agent.conversation.exchanges import Answer
 
 Kind = Literal["bugfix", "feature", "refactor", "frontend", "test", "docs", "unknown"]
-Confidence = Literal["high", "medium", "low"]
 
 
 class Contract(Answer):

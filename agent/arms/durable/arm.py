@@ -17,15 +17,15 @@ from agent.arms.durable.review import scout
 from agent.arms.durable.state import Repository, State
 from agent.arms.durable.verification import probe_runner
 from agent.conversation.conversation import Conversation, prompt_beside
-from agent.conversation.exchanges import ConversationLimits, LimitReached, Meter, get_end_status
+from agent.conversation.exchanges import ConversationLimits, Meter
 from agent.conversation.person import Decision, Dismissed, get_message_facts, until_decided
-from agent.errors import OutOfTime
+from agent.errors import LimitReached, OutOfTime
 from agent.index import find_tests, query
 from agent.journal import InboxMessage
 from agent.runners import runner_of
 from agent.session.session import Session
 from agent.tools import ToolSettings
-from agent.types import Outcome, Task
+from agent.types import Outcome, Task, get_end_status
 from agent.workspaces import Workspace
 
 

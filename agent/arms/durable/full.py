@@ -32,11 +32,10 @@ from agent.arms.durable.verification import (
     verify,
 )
 from agent.checks import apply_patch, debugging
-from agent.conversation.exchanges import LimitReached
 from agent.conversation.person import Person
-from agent.errors import OutOfTime
+from agent.errors import LimitReached, OutOfTime
 from agent.session.session import BASE, Session
-from agent.tools.rendering import head_and_tail
+from agent.shortening import head_and_tail
 
 
 async def work(state: State, session: Session) -> WorkflowStatus:

@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from agent.arms.durable.answers import Confidence, Work
+from agent.arms.durable.answers import Work
+from agent.arms.durable.options import Confidence
 from agent.arms.durable.reproduction import check_on_base
 from agent.arms.durable.roles import protecting
 from agent.arms.durable.state import Evidence, Runs
@@ -28,9 +29,10 @@ from agent.checks import (
 from agent.errors import OutOfTime
 from agent.journal import TreeRef
 from agent.session.session import BASE, Session
+from agent.shortening import head_and_tail
 from agent.testfiles import BY_CONVENTION
 from agent.tools import TestRun
-from agent.tools.rendering import head_and_tail, render_tests
+from agent.tools.rendering import render_tests
 
 Gate = Literal["change", "reproduction", "new_test", "regression", "review", "unverified"]
 """A gate that can stay closed.

@@ -25,7 +25,6 @@ from agent.arms.durable.verification import verify
 from agent.checks import debugging, find_covering
 from agent.conversation.conversation import prompt_beside
 from agent.conversation.exchanges import (
-    End,
     Exchange,
     Helper,
     ToolUse,
@@ -37,10 +36,11 @@ from agent.index.sources import lines
 from agent.models.chat import CHARS_PER_TOKEN
 from agent.ptc.tool import program_uses
 from agent.session.session import Session
+from agent.shortening import head_and_tail
 from agent.tools import ToolResult
 from agent.tools.protection import confine
-from agent.tools.rendering import head_and_tail
 from agent.tools.tool import Arguments, Refused
+from agent.types import End
 from agent.workspaces import Workspace
 
 

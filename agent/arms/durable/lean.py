@@ -18,9 +18,9 @@ from agent.arms.durable.roles import conversation, network
 from agent.arms.durable.state import Evidence
 from agent.arms.durable.verification import change_of
 from agent.conversation.conversation import prompt_beside
-from agent.conversation.exchanges import Exchange, LimitReached, ToolUse, get_written_files
+from agent.conversation.exchanges import Exchange, ToolUse, get_written_files
 from agent.conversation.person import Person
-from agent.errors import OutOfTime
+from agent.errors import LimitReached, OutOfTime
 from agent.ptc.tool import program_uses
 from agent.session.session import BASE, Session
 from agent.testfiles import BY_CONVENTION

@@ -13,10 +13,9 @@ from pydantic import (
     model_validator,
 )
 
-from agent.arms.durable.answers import Confidence
 from agent.arms.options import Approval, ArmOptions
-from agent.checks import SHARE
 from agent.errors import InvalidSpec
+from agent.limits import SHARE
 from agent.models.spec import LiteLLMSpec, ModelSpec
 
 Role = Literal[
@@ -32,6 +31,8 @@ Role = Literal[
     "step_reviewer",
     "final_reviewer",
 ]
+
+Confidence = Literal["high", "medium", "low"]
 
 CANDIDATES: dict[Confidence, int] = {"high": 1, "medium": 2, "low": 4}
 

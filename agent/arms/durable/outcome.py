@@ -8,13 +8,12 @@ from typing import Any, Literal
 from agent.arms.durable.gates import Judgement
 from agent.arms.durable.lean import LeanState
 from agent.arms.durable.state import Candidate, Evidence, State
-from agent.conversation.exchanges import LimitReached, get_end_status
 from agent.conversation.person import Dismissed
-from agent.errors import OutOfTime
+from agent.errors import LimitReached, OutOfTime
 from agent.models.protocol import ModelReply, Usage
 from agent.session.steps import Step
 from agent.tools import TestRun
-from agent.types import Outcome, OutcomeStatus
+from agent.types import Outcome, OutcomeStatus, get_end_status
 
 WorkflowStatus = Literal[
     "completed",

@@ -17,8 +17,9 @@ from agent.arms.durable.state import (
     Verification,
 )
 from agent.session.session import Session
+from agent.shortening import head_and_tail
 from agent.tools import TestRun
-from agent.tools.rendering import head_and_tail, render_tests
+from agent.tools.rendering import render_tests
 
 _SHOWN_OUTPUT = 6_000
 

@@ -12,7 +12,7 @@ from agent.cells.running import Kernel
 from agent.conversation.conversation import Conversation, prompt_beside
 from agent.conversation.exchanges import Answer, ConversationLimits, Helper, ToolUse
 from agent.conversation.person import Person
-from agent.ptc.limits import Programs
+from agent.limits import Programs
 from agent.ptc.tool import ProgramTool
 from agent.session.session import Session
 from agent.tools import Protection, Toolbox

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agent.arms.durable.answers import Brief, Confidence, Contract, NextStep, Review
-from agent.arms.durable.options import CommonProfile, FullProfile
+from agent.arms.durable.answers import Brief, Contract, NextStep, Review
+from agent.arms.durable.options import CommonProfile, Confidence, FullProfile
 from agent.checks import BaseRun, NamedFiles, find_named
-from agent.conversation.exchanges import ConversationLimits, LimitReached, Meter
+from agent.conversation.exchanges import ConversationLimits, Meter
 from agent.conversation.person import get_message_facts
-from agent.errors import OutOfTime
+from agent.errors import LimitReached, OutOfTime
 from agent.journal import InboxMessage, TreeRef
 from agent.session.session import Session
 from agent.tools import TestRun, ToolSettings

@@ -13,12 +13,12 @@ from agent.arms.options import LoopOptions
 from agent.capabilities.base import Agent, Crew, Spoken, WorkReport, conversation
 from agent.capabilities.registry import FIRST, load
 from agent.conversation.conversation import prompt_beside
-from agent.conversation.exchanges import Answer, LimitReached, Meter, get_end_status
+from agent.conversation.exchanges import Answer, Meter
 from agent.conversation.person import Dismissed, Person
-from agent.errors import OutOfTime, ToolFailed
+from agent.errors import LimitReached, OutOfTime, ToolFailed
 from agent.session.session import Session
 from agent.tools import Protection, ToolSettings
-from agent.types import Outcome, Task
+from agent.types import Outcome, Task, get_end_status
 
 
 async def solve(task: Task, session: Session, options: LoopOptions) -> Outcome:

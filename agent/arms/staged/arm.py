@@ -9,13 +9,13 @@ from agent.arms.staged.stages import Staff, SubtaskPlan, Verified, verify
 from agent.capabilities.base import Crew
 from agent.capabilities.registry import load
 from agent.checks import debugging, describe_unproven
-from agent.conversation.exchanges import LimitReached, Meter, get_end_status
+from agent.conversation.exchanges import Meter
 from agent.conversation.person import Dismissed, until_decided
-from agent.errors import OutOfTime, ToolFailed
+from agent.errors import LimitReached, OutOfTime, ToolFailed
 from agent.journal import InboxMessage
 from agent.session.session import BASE, Session
 from agent.tools import Protection, ToolSettings
-from agent.types import Outcome, OutcomeStatus, Task
+from agent.types import Outcome, OutcomeStatus, Task, get_end_status
 
 
 @dataclass

@@ -16,7 +16,7 @@ from agent.index import query
 from agent.journal import InboxMessage, TreeRef
 from agent.models.patches import parse
 from agent.session.session import BASE, Session
-from agent.tools.rendering import head_and_tail
+from agent.shortening import head_and_tail
 from agent.workspaces import Workspace
 
 MOST_SUBTASKS = 6

@@ -1,7 +1,7 @@
 """Prompts get a short form of a long output: errors first, then both ends and a note on the gap."""
 
+from agent.shortening import head_and_tail
 from agent.tools import TestRun, ToolResult, render
-from agent.tools.rendering import head_and_tail
 
 
 def test_output_that_fits_is_shown_unchanged() -> None:

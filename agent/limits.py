@@ -1,13 +1,30 @@
-"""The declaration of subagents in an experiment."""
+"""Limits on programs, subagents and existing tests, as an experiment declares them."""
+
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from agent.models.spec import ModelSpec
-from agent.ptc.limits import Count
+
+Count = Annotated[int, Field(ge=1, le=10_000)]
+
+SHARE = 0.2
+"""Share of an attempt's time so far that existing tests may take, without and with a change."""
 
 
 class _Declared(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Programs(_Declared):
+    """Limits on one program of the model, which learns when it reaches one."""
+
+    calls: Count = Field(default=200, description="tool calls")
+    seconds: float = Field(default=10, gt=0, description="seconds of the interpreter's own work")
+    memory_mb: Count = Field(default=64, description="megabytes of its variables")
+    recursion: Count = Field(default=200, description="nested calls of functions")
+    output_kb: Count = Field(default=64, description="kilobytes of its value and of its prints")
+    code_kb: Count = Field(default=64, description="kilobytes of its code")
 
 
 class SubagentKind(_Declared):
