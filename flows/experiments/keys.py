@@ -26,46 +26,7 @@ CELL_KEY_FIELDS = {
     "seed": "another seed is another draw",
     "network": "an agent that can download is another agent",
 }
-"""Fields of the experiment that are part of a cell's key."""
-
-CELL_KEY_IGNORED = {
-    "dataset": "the row's own digest is in the key",
-    "split": "the row's own digest is in the key",
-    "select": "which other instances are run does not change this one",
-    "environment": "the environment that was decided is in the key",
-    "arms": "the cell's own arm is in the key",
-    "model": "the model that answers the cell is in the key",
-    "repeats": "the cell's own repeat is in the key; more repeats keep the earlier ones",
-    "concurrency": "changes when a cell runs, not what it does",
-    "resources": "a condition of the commands, recorded with the attempt: who gives the tests more "
-    "memory must not buy every attempt again; a grading's key has them",
-    "evaluation_timeout_s": "belongs to grading, which has its own key",
-    "budgets": "a larger budget resumes the same attempt",
-    "execution": "changes who runs a cell, not what is run",
-    "rate_limits": "changes when a model is asked, not what it answers",
-    "primary": "changes what is reported, not what is run",
-    "family": "changes what is reported, not what is run",
-    "stop_when": "decides whether a cell is run at all",
-    "willingness_to_pay": "changes what is reported, not what is run",
-    "images": "changes when an image is local, not what is in it; a grading's key has its digest",
-    "preflight": "decides whether a cell is run at all",
-    "audit": "belongs to grading, which has its own key",
-    "gates": "judge the results, and change nothing of them",
-}
-"""Fields that are not part of it, with the reason. A test fails if a field is in neither list."""
-
-MODEL_KEY_FIELDS = {
-    "provider": "distinguishes the kinds of models",
-    "name": "another model answers otherwise, and so may the same one at another provider",
-    "temperature": "changes the answer",
-    "api": "the two APIs hold a conversation in different forms",
-    "max_tokens": "an answer ends there, and is then another one",
-    "context_tokens": "agents shorten their conversations to it, so the model is asked otherwise",
-    "reasoning_effort": "changes the answer",
-    "native_tools": "changes the request and the answer",
-    "extra": "parameters of the request, except those in `EXTRA_IGNORED`",
-}
-"""Fields of a LiteLLM model that are part of a key, because they change its answers."""
+"""Fields of the experiment that are part of a cell's key. A test names the others with a reason."""
 
 MODEL_KEY_IGNORED = {
     "api_base": "an address: the server moves, and the model stays the same",
@@ -75,9 +36,9 @@ MODEL_KEY_IGNORED = {
     "input_cost_per_token": "what the answer costs",
     "output_cost_per_token": "what the answer costs",
 }
-"""Fields that are not part of it, because they only say how the model is reached or what it costs.
+"""Fields of a LiteLLM model that are not part of a key: how it is reached, and what it costs.
 
-A test fails if a field is in neither list.
+A test names the others, with the reason why they are part of it, and fails for a new field.
 """
 
 _SINCE_0_1 = {"concurrency"}

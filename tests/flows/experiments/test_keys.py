@@ -15,9 +15,7 @@ from flows.experiments.declaration import Experiment
 from flows.experiments.keys import (
     ALWAYS_IN_KEY,
     CELL_KEY_FIELDS,
-    CELL_KEY_IGNORED,
     EXTRA_IGNORED,
-    MODEL_KEY_FIELDS,
     MODEL_KEY_IGNORED,
     attempt_key,
     in_key,
@@ -66,6 +64,46 @@ def cell(place: Place = HERE, repeat: int = 0, **changes: Any) -> Cell:
     }
     declared = declaration.parse(content, "test")
     return Cell(declared, declared.arms[0], INSTANCE, repeat, place)
+
+
+CELL_KEY_IGNORED = {
+    "dataset": "the row's own digest is in the key",
+    "split": "the row's own digest is in the key",
+    "select": "which other instances are run does not change this one",
+    "environment": "the environment that was decided is in the key",
+    "arms": "the cell's own arm is in the key",
+    "model": "the model that answers the cell is in the key",
+    "repeats": "the cell's own repeat is in the key; more repeats keep the earlier ones",
+    "concurrency": "changes when a cell runs, not what it does",
+    "resources": "a condition of the commands, recorded with the attempt: who gives the tests more "
+    "memory must not buy every attempt again; a grading's key has them",
+    "evaluation_timeout_s": "belongs to grading, which has its own key",
+    "budgets": "a larger budget resumes the same attempt",
+    "execution": "changes who runs a cell, not what is run",
+    "rate_limits": "changes when a model is asked, not what it answers",
+    "primary": "changes what is reported, not what is run",
+    "family": "changes what is reported, not what is run",
+    "stop_when": "decides whether a cell is run at all",
+    "willingness_to_pay": "changes what is reported, not what is run",
+    "images": "changes when an image is local, not what is in it; a grading's key has its digest",
+    "preflight": "decides whether a cell is run at all",
+    "audit": "belongs to grading, which has its own key",
+    "gates": "judge the results, and change nothing of them",
+}
+"""Fields of an experiment that are not part of a cell's key, with the reason."""
+
+MODEL_KEY_FIELDS = {
+    "provider": "distinguishes the kinds of models",
+    "name": "another model answers otherwise, and so may the same one at another provider",
+    "temperature": "changes the answer",
+    "api": "the two APIs hold a conversation in different forms",
+    "max_tokens": "an answer ends there, and is then another one",
+    "context_tokens": "agents shorten their conversations to it, so the model is asked otherwise",
+    "reasoning_effort": "changes the answer",
+    "native_tools": "changes the request and the answer",
+    "extra": "parameters of the request, except those in `EXTRA_IGNORED`",
+}
+"""Fields of a LiteLLM model that are part of a key, because they change its answers."""
 
 
 def test_every_field_of_an_experiment_is_in_the_key_or_ignored_for_a_reason() -> None:
