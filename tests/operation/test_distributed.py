@@ -50,7 +50,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 CRASH = r"""
 p=$$
-until tr '\0' ' ' < /proc/$p/cmdline | grep -qE 'prefect|spawn_main'
+until tr '\0' ' ' < /proc/$p/cmdline | grep -qE 'prefect|flows.server.engine'
 do p=$(cut -d' ' -f4 /proc/$p/stat); done
 kill -9 $p
 """
