@@ -10,6 +10,9 @@ from typing import Literal
 LEVEL = 0.05
 """From this p-value on, a difference may be chance."""
 
+TAIL = 0.025
+"""What an interval of 95 % leaves out at either end."""
+
 Standing = Literal["efficient", "dominated", "extended"]
 """Place of an arm against the frontier. `dominated`: another arm resolves as much or more for as
 much or less. `extended`: a mixture of two other arms does."""

@@ -21,7 +21,7 @@ from functools import lru_cache
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from reports.estimates import Estimate, Interval
+from reports.estimates import TAIL, Estimate, Interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,22 +52,10 @@ FLOATS_KEPT = 6_000_000
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """Resampling with a seed. The same seed gives the same interval, for any order of the rows.
-
-    Raises:
-        ValueError: fewer than one resample, or a confidence outside (0, 1).
-    """
+    """Resampling with a seed. The same seed gives the same interval, for any order of the rows."""
 
     resamples: int = 10_000
     seed: int = 1
-    confidence: float = 0.95
-
-    def __post_init__(self) -> None:
-        """Reject settings that give no interval."""
-        if self.resamples < 1:
-            raise ValueError(f"{self.resamples} resamples: there has to be one at least")
-        if not 0 < self.confidence < 1:
-            raise ValueError(f"a confidence of {self.confidence}: it has to be between 0 and 1")
 
     def estimate(
         self, statistic: Statistic, columns: Sequence[ArrayLike], clusters: Clusters
@@ -100,13 +88,8 @@ class Bootstrap:
         """Return the mean over the clusters of each column, clusters × columns, with its interval.
 
         One product of matrices serves all columns.
-
-        Raises:
-            ValueError: `values` is empty.
         """
         clusters = len(values)
-        if not clusters:
-            raise ValueError("no clusters, and so no mean")
         drawn = self.sums(values) / clusters
         return [
             Estimate(float(mean), self.interval(of_column, clusters), clusters, degenerate=0)
@@ -132,7 +115,7 @@ class Bootstrap:
 
         if clusters == 1:  # all resamples are equal, which proves nothing
             return Interval(-np.inf, np.inf)
-        tail = expand_tail((1 - self.confidence) / 2, clusters)
+        tail = expand_tail(TAIL, clusters)
         undefined = np.isnan(drawn)
         low = np.quantile(np.where(undefined, -np.inf, drawn), tail, method="lower")
         high = np.quantile(np.where(undefined, np.inf, drawn), 1 - tail, method="higher")

@@ -64,14 +64,7 @@ def compute_e_value(differences: Mapping[float, int]) -> float:
     Robbins, H. (1970). Statistical methods related to the law of the iterated logarithm. Annals of
     Mathematical Statistics 41, 1397-1409. Waudby-Smith, I. and Ramdas, A. (2024). Estimating means
     of bounded random variables by betting. Journal of the Royal Statistical Society B 86, 1-27.
-
-    Raises:
-        ValueError: a number is below 0, or a difference not from -1 to 1.
     """
-    if not all(-1 <= share <= 1 and number >= 0 for share, number in differences.items()):
-        raise ValueError(
-            f"{dict(differences)} have a difference that is not from -1 to 1, or a number below 0"
-        )
     stakes, weights = _stakes()
     money = weights + sum(
         number * np.log1p(stakes * share) for share, number in differences.items()

@@ -9,7 +9,7 @@ from math import sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from reports.estimates import InstanceLeads, Interval, PairedTable
+from reports.estimates import TAIL, InstanceLeads, Interval, PairedTable
 from reports.statistics.sums import SumsModel, Tails
 
 if TYPE_CHECKING:
@@ -112,13 +112,7 @@ class PairedTest:
             raise ValueError(f"{self.leads}: not the leads of {self.table}")
 
     def p_value(self, difference: float = 0.0) -> float:
-        """Return the two-sided p-value of a difference, a share. Without pairs it is 1.
-
-        Raises:
-            ValueError: the difference is outside [-1, 1].
-        """
-        if not -1 <= difference <= 1:
-            raise ValueError(f"a difference of {difference}: it has to be between -1 and 1")
+        """Return the two-sided p-value of a difference, a share. Without pairs it is 1."""
         if not self.table.pairs:
             return 1.0
         tails = self._compute_tails(difference)
@@ -129,20 +123,13 @@ class PairedTest:
         model, pairs = self._fit(difference), self.table.pairs
         return model.variance * (pairs + model.alike * (self.leads.squared_sizes - pairs))
 
-    def interval(self, confidence: float = 0.95) -> Interval:
-        """Return the differences that the test does not reject. Without pairs it is [-1, 1].
-
-        Raises:
-            ValueError: not 0 < confidence < 1.
-        """
-        if not 0 < confidence < 1:
-            raise ValueError(f"a confidence of {confidence}: it has to be between 0 and 1")
+    def interval(self) -> Interval:
+        """Return the differences that the test does not reject. Without pairs it is [-1, 1]."""
         if not self.table.pairs:
             return Interval(-1.0, 1.0)
-        level = (1 - confidence) / 2
-        return Interval(self._limit(-1.0, level, upper=False), self._limit(1.0, level, upper=True))
+        return Interval(self._limit(-1.0, upper=False), self._limit(1.0, upper=True))
 
-    def _limit(self, end: float, level: float, *, upper: bool) -> float:
+    def _limit(self, end: float, *, upper: bool) -> float:
         """Return the last difference towards `end`, which is -1 or 1, that is not rejected.
 
         It is found by false position, in the version of Illinois, on the normal quantile of the
@@ -152,10 +139,10 @@ class PairedTest:
 
         def excess(difference: float) -> float:
             tail = min(max(self._tail(difference, upper=upper), 1e-300), _ALMOST_ONE)
-            return normal.inv_cdf(tail) - normal.inv_cdf(level)
+            return normal.inv_cdf(tail) - normal.inv_cdf(TAIL)
 
         inside = outside = self.table.difference
-        high, low, last = -normal.inv_cdf(level), 0.0, 0
+        high, low, last = -normal.inv_cdf(TAIL), 0.0, 0
         step = end * (1 + high * sqrt(self.variance(inside))) / self.table.pairs
         while low >= 0:
             if outside == end:

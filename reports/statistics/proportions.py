@@ -3,10 +3,10 @@
 from math import sqrt
 from statistics import NormalDist
 
-from reports.estimates import Interval
+from reports.estimates import TAIL, Interval
 
 
-def wilson_interval(successes: float, trials: float, confidence: float = 0.95) -> Interval:
+def wilson_interval(successes: float, trials: float) -> Interval:
     """Return the score interval of a binomial proportion.
 
     The interval is within [0, 1] and never empty. Without trials it is [0, 1]. Counts that were
@@ -14,17 +14,10 @@ def wilson_interval(successes: float, trials: float, confidence: float = 0.95) -
 
     Wilson, E. B. (1927). Probable inference, the law of succession, and statistical inference.
     Journal of the American Statistical Association 22, 209-212.
-
-    Raises:
-        ValueError: not 0 <= successes <= trials, or not 0 < confidence < 1.
     """
-    if not 0 <= successes <= trials:
-        raise ValueError(f"{successes} successes of {trials} trials")
-    if not 0 < confidence < 1:
-        raise ValueError(f"a confidence of {confidence}: it has to be between 0 and 1")
     if trials == 0:
         return Interval(0.0, 1.0)
-    z2 = NormalDist().inv_cdf((1 + confidence) / 2) ** 2
+    z2 = NormalDist().inv_cdf(1 - TAIL) ** 2
     centre = (successes + z2 / 2) / (trials + z2)
     half = sqrt(z2 * (successes * (trials - successes) / trials + z2 / 4)) / (trials + z2)
     low = 0.0 if successes == 0 else centre - half

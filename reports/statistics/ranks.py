@@ -12,12 +12,7 @@ def kendall_tau(first: Sequence[float], second: Sequence[float]) -> float | None
     no difference between any two things.
 
     Kendall, M. G. (1945). The treatment of ties in ranking problems. Biometrika 33, 239-251.
-
-    Raises:
-        ValueError: the ratings have different lengths.
     """
-    if len(first) != len(second):
-        raise ValueError(f"ratings of {len(first)} and of {len(second)} things")
     agreeing, ordered_first, ordered_second = 0, 0, 0
     for (a, x), (b, y) in combinations(zip(first, second, strict=True), 2):
         signs = (a > b) - (a < b), (x > y) - (x < y)

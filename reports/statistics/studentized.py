@@ -14,7 +14,7 @@ from __future__ import annotations
 from math import inf, sqrt
 from typing import TYPE_CHECKING
 
-from reports.estimates import Estimate, Interval
+from reports.estimates import TAIL, Estimate, Interval
 from reports.statistics.bootstrap import Bootstrap, cluster_totals, expand_tail
 from reports.statistics.fieller import fieller_interval
 
@@ -50,7 +50,7 @@ def difference_of_amounts(
     if count == 1:
         return Estimate(value, Interval(-inf, inf), count, 0)
     studentized, error = _studentize(totals, value, bootstrap)
-    tail = 2 * expand_tail((1 - bootstrap.confidence) / 2, count)
+    tail = 2 * expand_tail(TAIL, count)
     half = 0.0
     if error:
         half = error * float(np.quantile(np.abs(studentized), 1 - tail, method="higher"))
@@ -89,7 +89,7 @@ def cost_per_resolved(
     if not error:
         return Estimate(value, Interval(value, value), count, degenerate)
     worth = _effective(totals, value)
-    tail = expand_tail(expand_tail((1 - bootstrap.confidence) / 2, worth), worth)
+    tail = expand_tail(expand_tail(TAIL, worth), worth)
     low = float(np.quantile(studentized, tail, method="lower"))
     high = float(np.quantile(studentized, 1 - tail, method="higher"))
     (of_cost, joint), (_, other) = np.cov(totals.T) / count

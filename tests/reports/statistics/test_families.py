@@ -15,10 +15,3 @@ def test_discoveries_are_those_of_statsmodels(values: list[float]) -> None:
     """Benjamini and Hochberg's p-values equal those of statsmodels, also with ties."""
     expected = multipletests(values, method="fdr_bh")[1]
     assert benjamini_hochberg(values) == pytest.approx(list(expected))
-
-
-@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
-def test_a_p_value_is_a_share(value: float) -> None:
-    """Values outside [0, 1] are refused."""
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        benjamini_hochberg([0.5, value])

@@ -10,14 +10,12 @@ from scipy.special import xlogy
 from scipy.stats import binom, binomtest, multinomial
 
 from reports.estimates import InstanceLeads, Interval, PairedTable
-from reports.statistics.bootstrap import Bootstrap
 from reports.statistics.families import holm
 from reports.statistics.paired import (
     PairedTest,
     instance_leads,
     is_non_inferior,
 )
-from reports.statistics.proportions import wilson_interval
 from tests.reports.statistics.leads import single_leads
 
 counts = st.integers(0, 200)
@@ -169,14 +167,6 @@ def test_leads_are_counted_by_instance() -> None:
     [
         lambda: PairedTable(1, -1, 0, 0),
         lambda: PairedTable(0, 0, 0, 0).difference,
-        lambda: Bootstrap(confidence=1),
-        lambda: Bootstrap(confidence=0),
-        lambda: Bootstrap(resamples=0),
-        lambda: wilson_interval(1, 2, confidence=1),
-        lambda: single(PairedTable(1, 1, 1, 1)).interval(confidence=1.5),
-        lambda: single(PairedTable(1, 1, 1, 1)).p_value(1.5),
-        lambda: holm([1.2]),
-        lambda: holm([0.5, -0.1]),
     ],
 )
 def test_impossible_arguments_are_a_value_error(wrong: Callable[[], object]) -> None:
