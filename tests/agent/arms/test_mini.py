@@ -1,6 +1,8 @@
 """The mini arm: mini-swe-agent's own agent over a session."""
 
 import asyncio
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -105,3 +107,14 @@ async def test_cancelling_ends_the_agents_thread(solve: Solver) -> None:
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(attempt, timeout=10)
     assert calls == 1
+
+
+def test_the_baseline_loads_nothing_of_other_agents() -> None:
+    """Tools, the index with its grammars and conversations cost it neither time nor memory."""
+    code = "import sys, agent.arms, agent.arms.mini; print(*sys.modules, sep='\\n')"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    names = loaded.stdout.splitlines()
+    assert "minisweagent" in names
+    assert not {"agent.tools", "agent.index", "agent.capabilities", "tree_sitter"} & {*names}
