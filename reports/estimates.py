@@ -11,7 +11,7 @@ LEVEL = 0.05
 """From this p-value on, a difference may be chance."""
 
 TAIL = 0.025
-"""What an interval of 95 % leaves out at either end."""
+"""Share of a distribution beyond each limit of an interval of 95 %."""
 
 Standing = Literal["efficient", "dominated", "extended"]
 """Place of an arm against the frontier. `dominated`: another arm resolves as much or more for as

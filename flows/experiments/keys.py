@@ -26,7 +26,10 @@ CELL_KEY_FIELDS = {
     "seed": "another seed is another draw",
     "network": "an agent that can download is another agent",
 }
-"""Fields of the experiment that are part of a cell's key. A test names the others with a reason."""
+"""Fields of the experiment that are part of a cell's key.
+
+Tests give a reason for each other field.
+"""
 
 MODEL_KEY_IGNORED = {
     "api_base": "an address: the server moves, and the model stays the same",
@@ -36,9 +39,9 @@ MODEL_KEY_IGNORED = {
     "input_cost_per_token": "what the answer costs",
     "output_cost_per_token": "what the answer costs",
 }
-"""Fields of a LiteLLM model that are not part of a key: how it is reached, and what it costs.
+"""Fields of a LiteLLM model that are not part of a key: its address, patience and price.
 
-A test names the others, with the reason why they are part of it, and fails for a new field.
+A test gives a reason for each other field, and fails for a new one.
 """
 
 _SINCE_0_1 = {"concurrency"}
