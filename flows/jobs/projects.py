@@ -7,12 +7,12 @@ from agent.project import Suite
 from agent.tools import TestRun
 
 
-def name_tests(suite: Suite, run: TestRun) -> TestRun:
-    """Return a run with the folder of its project in the names of its tests.
+def name_tests(suite: Suite, suites: Sequence[Suite], run: TestRun) -> TestRun:
+    """Return a run with its project in the names of its tests.
 
     A run that names no test is one test, which has the name of the command.
     """
-    head = f"{suite.folder}/" if suite.folder else ""
+    head = _find_head(suite, suites)
     passed, failed, errors, skipped = (
         [f"{head}{name}" for name in names]
         for names in (run.passed, run.failed, run.errors, run.skipped)
@@ -24,17 +24,22 @@ def name_tests(suite: Suite, run: TestRun) -> TestRun:
 
 def take_part(run: TestRun, suite: Suite, suites: Sequence[Suite]) -> TestRun:
     """Return the tests of one of several projects in a merged run."""
-    others = [each for each in suites if each.folder and each != suite]
+    commands = {each.command: each for each in suites}
+    heads = sorted(((_find_head(each, suites), each) for each in suites), key=lambda x: -len(x[0]))
 
-    def is_own(name: str) -> bool:
-        if suite.folder:
-            return name == suite.command or name.startswith(f"{suite.folder}/")
-        of_others = any(name.startswith(f"{each.folder}/") for each in others)
-        return not of_others and name not in {each.command for each in others}
+    def find_own(names: list[str]) -> list[str]:
+        return [
+            name
+            for name in names
+            if suite
+            == (
+                commands.get(name)
+                or next((each for head, each in heads if name.startswith(head)), None)
+            )
+        ]
 
-    passed, failed, errors, skipped = (
-        [name for name in names if is_own(name)]
-        for names in (run.passed, run.failed, run.errors, run.skipped)
+    passed, failed, errors, skipped = map(
+        find_own, (run.passed, run.failed, run.errors, run.skipped)
     )
     code = 1 if failed or errors else 0
     return replace(
@@ -42,11 +47,24 @@ def take_part(run: TestRun, suite: Suite, suites: Sequence[Suite]) -> TestRun:
     )
 
 
+def _find_head(suite: Suite, suites: Sequence[Suite]) -> str:
+    """Return the start of the names of a project's tests: its folder.
+
+    Of two programs in one folder, the second one has its name.
+    """
+    folder = f"{suite.folder}/" if suite.folder else ""
+    first = next(each for each in suites if each.folder == suite.folder)
+    return folder if suite == first else f"{suite.name}: {folder}"
+
+
 def find_silent(suites: Sequence[Suite], run: TestRun, paths: Collection[str]) -> tuple[str, ...]:
-    """Return the folders of projects with tests that passed, and that name no test file."""
+    """Return the folders of further projects with tests that passed, and that name no test file."""
     folders = []
-    for suite in suites:
-        names = [n for n in run.passed if n.startswith(f"{suite.folder}/") or n == suite.command]
-        if suite.folder and names and not {name.partition("::")[0] for name in names} & {*paths}:
-            folders.append(f"{suite.folder}/")
+    for suite in suites[1:]:
+        head, names = _find_head(suite, suites), take_part(run, suite, suites).passed
+        if names and {*paths}.isdisjoint(
+            name.removeprefix(head.removesuffix(f"{suite.folder}/")).partition("::")[0]
+            for name in names
+        ):
+            folders.append(suite.folder)
     return tuple(folders)

@@ -29,10 +29,10 @@ async def find_reach(
     workspace: Workspace,
     changes: Sequence[Change],
     tests: TestRun,
-    others: Sequence[Suite],
+    suites: Sequence[Suite],
     patch: str,
 ) -> Reach:
-    """Return what a run reaches of a patch in a workspace. `others` are further projects."""
+    """Return what a run of the suites of all projects reaches of a patch in a workspace."""
     paths = [change.path for change in changes if change.status != "deleted"]
     ran = {name.partition("::")[0] for name in (*tests.passed, *tests.failed, *tests.errors)}
 
@@ -44,9 +44,12 @@ async def find_reach(
             return Reach(tuple(code), (), tuple(changed))
         covered = {path: covering(symbols, index.texts, [path]) for path in code}
         missed = [path for path in code if ran.isdisjoint(covered[path])]
-        silent = projects.find_silent(others, tests, symbols.paths)
+        silent = projects.find_silent(suites, tests, symbols.paths)
+        folders = tuple(f"{folder}/" for folder in silent if folder)
         unknown = [path for path in changed if path not in code]
-        unknown += [path for path in missed if path.startswith(silent)]
+        unknown += [
+            path for path in missed if path.startswith(folders) or ("" in silent and covered[path])
+        ]
         unreached = [path for path in missed if path not in unknown]
         return Reach(tuple(code), tuple(unreached), tuple(unknown))
 

@@ -123,7 +123,7 @@ async def after(instance: Instance, place: Place, checks: Checks, patch: str) ->
         protected = [c.path for c in changes if _decides(c, checks.command)]
         others = [c.path for c in changes if not BY_CONVENTION.owns(c.path)]
         state = await _run_checks(workspace, checks)
-        found = await find_reach(workspace, changes, state.tests, checks.others, patch)
+        found = await find_reach(workspace, changes, state.tests, checks.suites, patch)
 
     async def run_without(put_back: Sequence[str], name: str) -> TestRun:
         """Run the tests with the patch, but some files as at the base commit."""
@@ -179,7 +179,7 @@ async def _run_tests(workspace: Workspace, checks: Checks) -> TestRun:
         if run.exit_code and workspace.limits_reached:
             raise InfrastructureError(shortage(workspace.limits_reached), retryable=False)
         run = replace(run, output=run.output[-_KEPT_CHARACTERS:], reports={})
-        runs.append(projects.name_tests(suite, run) if checks.others else run)
+        runs.append(projects.name_tests(suite, checks.suites, run) if checks.others else run)
     return merge_runs(runs)
 
 

@@ -1,11 +1,14 @@
 """The verdict on a patch, from runs of tests before and after it, and the choice among patches."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
+from agent.checks.running import merge_runs
+from agent.project.suites import Suite
 from agent.tools import TestRun
+from flows.jobs.projects import name_tests, take_part
 from flows.jobs.reached_files import Reach
 from flows.jobs.verification import (
     After,
@@ -14,6 +17,7 @@ from flows.jobs.verification import (
     VerifiedState,
     choose_best,
     decide,
+    judge_results,
     list_warnings,
 )
 
@@ -185,3 +189,29 @@ def test_verified_then_accepted_then_cheaper_wins() -> None:
         assert found is not None
         assert found.arm == ordered.pop(0).arm
     assert choose_best([CandidatePatch("a", "", {}, "not_tested", "", "{}")]) is None
+
+
+@pytest.mark.parametrize("folder", ["", "web"])
+def test_each_of_two_programs_is_judged_by_its_own_tests(folder: str) -> None:
+    """Also in one folder. A program that is not there has tested nothing."""
+    suites = (
+        Suite("pytest", "pytest", "observed"),
+        Suite("go test", "go test ./...", "go", folder),
+    )
+    python, go = run(passed="test_a.py::a"), run(passed="x/TestA", failed="x/TestB", exit_code=1)
+    missing = run(127)
+
+    def verify(*runs: TestRun) -> TestRun:
+        return merge_runs(
+            [name_tests(*each) for each in zip(suites, [suites] * 2, runs, strict=True)]
+        )
+
+    whole = verify(python, go)
+    parts = [take_part(whole, suite, suites) for suite in suites]
+    assert [len(part.passed) for part in parts] == [1, 1]
+    assert [part.exit_code for part in parts] == [0, 1]
+    state = asdict(VerifiedState(verify(python, missing), {}))
+    reason = judge_results(
+        state, asdict(After(VerifiedState(verify(python, missing), {}))), suites
+    ).reason
+    assert reason.endswith(f"pytest: nothing broke; {folder or 'go test'}: not tested")
