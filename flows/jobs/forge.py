@@ -48,11 +48,24 @@ def check(source: RepositorySource, pull_request: str | None, branch: str, base:
                 "right to, or use --patch"
             )
     if pull_request is not None:
-        state = forge.read_pull(number_of(pull_request)).state
-        if state != "open":
-            raise UsageError(f"{pull_request} is {state}, so nothing is added to it: run a new job")
+        read_base(source, pull_request)
     elif branch:
         forge.publish(branch, base, f"{forge.limits.draft}{branch}"[:100], "", is_trial=True)
+
+
+def read_base(source: RepositorySource, pull_request: str) -> str:
+    """Return the branch that a pull request is to be merged into.
+
+    Raises:
+        DatasetError, UsageError: it was merged or closed.
+        InfrastructureError: the forge does not answer.
+    """
+    found = connect(source).read_pull(number_of(pull_request))
+    if found.state != "open":
+        raise UsageError(
+            f"{pull_request} is {found.state}, so nothing is added to it: run a new job"
+        )
+    return found.base
 
 
 def read_comments(source: RepositorySource, pull_request: str, since: datetime) -> list[str]:

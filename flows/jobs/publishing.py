@@ -16,6 +16,7 @@ from flows.display.terminal import say
 from flows.jobs import body, commits, forge, rows
 from flows.jobs.request import TOKEN, Request, access_to, slug
 from flows.jobs.request import forge as forge_address
+from flows.storage.images import cache_folder
 from flows.storage.lake import Lake, Row
 from reports.quoting import quote_text, quote_title
 
@@ -35,13 +36,10 @@ def check(request: Request, source: RepositorySource, row: Row, mirror: Path) ->
         return
     is_draft, branch = request.publish == "pull_request", _branch_of(row)
     target = _on_forge(source) if is_draft else source
-    base = [_base_branch(row)] if is_draft else []
-    heads = _read_heads(target, mirror, branch, *base)
-    for name in base:
-        if name not in heads:
-            raise UsageError(f"{target.address} has no branch {name} to merge into")
+    heads = _read_heads(target, mirror, branch)
     if is_draft:
-        forge.check(target, row["pull_request"], "" if branch in heads else branch, *base)
+        base, _ = _find_base(request, target, row, mirror)
+        forge.check(target, row["pull_request"], "" if branch in heads else branch, base)
     if branch in heads and not row["revises"]:
         _find_own(mirror, target, row, branch, heads[branch])
     _push(mirror, target, row["base_commit"], branch, "--dry-run", "--force")
@@ -59,12 +57,11 @@ def publish(lake: Lake, row: Row, request: Request, source: RepositorySource, mi
         return row
     is_draft, branch = request.publish == "pull_request", _branch_of(row)
     target = _on_forge(source) if is_draft else source
+    base, head = _find_base(request, target, row, mirror) if is_draft else (row["base_branch"], "")
     commit = _push_on_top(mirror, target, row, branch)
-    row = rows.update(lake, row, branch=branch, commit=commit)
+    row = rows.update(lake, row, branch=branch, commit=commit, base_branch=base)
     if not is_draft:
         return row
-    base = _base_branch(row)
-    head = _read_heads(target, mirror, base).get(base, "")
     moved_to = head if head != row["base_commit"] and not row["revises"] else ""
     title, text = quote_title(row["title"]), body.body(row, moved_to)
     address = forge.pull_request(target, branch, base, title, text)
@@ -131,13 +128,30 @@ def _on_forge(source: RepositorySource) -> RepositorySource:
     return origin
 
 
-def _base_branch(row: Row) -> str:
-    if row["base_branch"] is None:
+def _find_base(
+    request: Request, target: RepositorySource, row: Row, mirror: Path
+) -> tuple[str, str]:
+    """Return the branch to merge into, with its head. The default branch may have a new name.
+
+    Raises:
+        UsageError: there is no such branch, or the pull request was merged or closed.
+    """
+    name = row["base_branch"]
+    if row["pull_request"]:
+        name = forge.read_base(target, row["pull_request"])
+    if name is None:
         raise UsageError(
             "a pull request needs a branch to merge into, and the job starts at a tag or a commit: "
             "name a branch with --ref"
         )
-    return str(row["base_branch"])
+    heads = _read_heads(target, mirror, name)
+    if not heads and request.ref is None and not row["pull_request"]:
+        fresh = repositories.fetch_mirror(target, cache_folder(), access_to(target))
+        name = repositories.base(fresh, None).branch or name
+        heads = _read_heads(target, mirror, name)
+    if not heads:
+        raise UsageError(f"{target.address} has no branch {name} to merge into")
+    return name, heads[name]
 
 
 def _push_on_top(mirror: Path, target: RepositorySource, row: Row, branch: str) -> str:
@@ -145,20 +159,26 @@ def _push_on_top(mirror: Path, target: RepositorySource, row: Row, branch: str) 
 
     On commits that others have added meanwhile, the patch is committed again.
     """
-    head, commit = _read_heads(target, mirror, branch).get(branch), str(row["commit"])
-    if head is not None:
-        if own := _find_own(mirror, target, row, branch, head):
-            return own
-        if head != row["base_commit"]:
-            try:
-                commit = commits.commit_on(mirror, head, row)
-            except RepositoryError:
-                raise UsageError(
-                    f"others have changed the same lines on the branch {branch} meanwhile: "
-                    "revise the job again"
-                ) from None
-    _push(mirror, target, commit, branch)
-    return commit
+    while True:
+        head, commit = _read_heads(target, mirror, branch).get(branch), str(row["commit"])
+        if head is not None:
+            if own := _find_own(mirror, target, row, branch, head):
+                return own
+            if head != row["base_commit"]:
+                try:
+                    commit = commits.commit_on(mirror, head, row)
+                except RepositoryError:
+                    raise UsageError(
+                        f"others have changed the same lines on the branch {branch} meanwhile: "
+                        "revise the job again"
+                    ) from None
+        try:
+            _push(mirror, target, commit, branch)
+        except InfrastructureError:
+            if _read_heads(target, mirror, branch).get(branch) == head:
+                raise
+        else:
+            return commit
 
 
 def _find_own(

@@ -310,6 +310,12 @@ class Handler(BaseHTTPRequestHandler):
                 },
             )
             return
+        if content["base"] not in forge.branches(name):
+            self._send(
+                422,
+                {"message": "Validation Failed", "errors": [{"field": "base", "code": "invalid"}]},
+            )
+            return
         if len(content["title"]) > 256 or len(content["body"]) > 65_536:
             self._send(422, {"message": "Validation Failed", "errors": [{"code": "too_long"}]})
             return

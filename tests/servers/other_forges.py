@@ -124,6 +124,7 @@ class _GitLab(Handler):
             "description": pull["body"],
             "state": state,
             "source_branch": pull["head"]["ref"],
+            "target_branch": pull["base"]["ref"],
             "sha": self.forge.branches(name).get(pull["head"]["ref"]),
             "web_url": pull["html_url"],
         }
@@ -177,7 +178,8 @@ class _Gitea(Handler):
         jobs = re.fullmatch(r"/actions/runs/(\w+)/jobs", rest)
         match self.command, rest:
             case "GET", _ if by_branch:
-                found = [p for p in pulls if p["head"]["ref"] == unquote(by_branch[2])]
+                wanted = unquote(by_branch[1]), unquote(by_branch[2])
+                found = [p for p in pulls if (p["base"]["ref"], p["head"]["ref"]) == wanted]
                 self._send(200 if found else 404, found[0] if found else {"message": "not found"})
             case "GET", _ if "/permission" in rest and not forge.is_admin:
                 self._send(403, {"message": "repo admins can query all repo permissions"})

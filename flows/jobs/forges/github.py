@@ -81,6 +81,7 @@ class GitHub:
             home.lower() != self._name.lower(),
             found.get("title") or "",
             found.get("body") or "",
+            found["base"]["ref"],
         )
 
     def read_comments(self, number: int, since: datetime) -> list[str]:

@@ -77,6 +77,7 @@ class GitLab:
             found.get("source_project_id") != found.get("target_project_id"),
             found["title"],
             found.get("description") or "",
+            found["target_branch"],
         )
 
     def read_comments(self, number: int, since: datetime) -> list[str]:

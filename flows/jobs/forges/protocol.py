@@ -48,6 +48,8 @@ class PullRequest:
     """True if the branch is in another repository."""
     title: str
     text: str
+    base: str
+    """The branch to merge into, which its people may change."""
 
 
 @dataclass(frozen=True)

@@ -77,3 +77,41 @@ async def test_comments_of_the_pull_request_are_a_task(forge: Forge, lake_path: 
     with pytest.raises(UsageError, match="is merged, so nothing is added to it"):
         await job(request("echo a >b", revises=second, task="More."), lake_path)
     assert len(rows.read_all(lake)) == 2
+
+
+async def test_what_happens_to_the_branch_meanwhile_is_respected(
+    forge: Forge, lake_path: str
+) -> None:
+    """Someone renames the default branch, pushes at the same moment, or closes the pull request."""
+    bare = f"git -C {forge.path(NAME)}"
+    rename = f"{bare} branch -m main trunk; {bare} symbolic-ref HEAD refs/heads/trunk"
+    first = await job(request(f"{REPAIR}; {rename}"), lake_path)
+    lake = Lake.existing(lake_path)
+    row = rows.find(lake, first)
+    [pull] = forge.pulls[NAME]
+    assert (row["state"], row["base_branch"], pull["base"]["ref"]) == ("done", "trunk", "trunk")
+
+    pull["base"]["ref"] = "next"
+    forge.git(NAME, "branch", "-m", "trunk", "next")
+    pushed: list[str] = []
+
+    def push_first(asked: str) -> None:
+        if "service=git-receive-pack" in asked and forge.requests.count(asked) % 2 == 0:
+            forge.before_answer = lambda asked: None
+            pushed.append(push_as_reviewer(forge, row["branch"], "meanwhile.txt"))
+
+    asked, forge.requests = f"GET /{NAME}.git/info/refs?service=git-receive-pack", []
+    forge.before_answer = push_first
+    await job(request(DOCUMENT, revises=first, task="Document it."), lake_path)
+    assert forge.git(NAME, "rev-parse", f"{row['branch']}^") == pushed[0]
+    assert asked in forge.requests
+    head = forge.branches(NAME)[row["branch"]]
+
+    def close(asked: str) -> None:
+        if asked.endswith("/pulls/1"):
+            pull["state"] = "closed"
+
+    forge.before_answer = close
+    with pytest.raises(UsageError, match="is closed, so nothing is added to it"):
+        await job(request("echo a >b", revises=first, task="More."), lake_path)
+    assert forge.branches(NAME)[row["branch"]] == head
