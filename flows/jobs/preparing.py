@@ -175,7 +175,8 @@ def _first_row(request: Request, source: RepositorySource, mirror: Path, lake: L
 def _revise(request: Request, source: RepositorySource, mirror: Path, lake: Lake) -> Row:
     """Return the columns of a job that continues another one: on its branch, or at its commit."""
     parent = rows.find(lake, request.revises or "")
-    commit = parent["base_commit"] if rows.is_answer(parent) else parent["commit"]
+    has_failed = parent["state"] == "failed" and not parent["commit"]
+    commit = parent["base_commit"] if has_failed or rows.is_answer(parent) else parent["commit"]
     if not commit:
         raise UsageError(f"job {parent['job_id']} made no commit that could be revised")
     if parent["branch"] and not (commit := publishing.read_branch(source, parent, mirror)):
@@ -190,7 +191,9 @@ def _revise(request: Request, source: RepositorySource, mirror: Path, lake: Lake
             "branch of the repository: revise it where it was made"
         )
     done = "A first change for this task is already committed. It was reviewed, and this"
-    if rows.is_answer(parent):
+    if has_failed:
+        done = f"A first try has failed: {parent['detail']}.\n\nThis"
+    elif rows.is_answer(parent):
         answer = json.loads(parent["verification"]).get("answer") or "nothing"
         done = f"The answer so far, without a change, is:\n\n{answer}\n\nThis"
     statement = f"{parent['statement']}\n\n{done} is what the reviewer says:\n\n{text}"

@@ -20,6 +20,8 @@ from flows.storage.images import cache_folder
 from flows.storage.lake import Lake, Row
 from reports.quoting import quote_text, quote_title
 
+_MOST_CHARACTERS = 500
+"""Characters of a reason in a comment."""
 _PROTECTED = re.compile(r"protected branch|GH006|GH013|pre-receive hook declined", re.IGNORECASE)
 
 
@@ -83,7 +85,7 @@ def comment_failure(request: Request, reason: str) -> None:
         return
     page, kind, number = request.asked_on.rsplit("/", 2)
     source = repositories.source(page, forge_address())
-    text = f"Job `{request.job_id}` failed: {quote_text(reason)}"
+    text = f"Job `{request.job_id}` failed: {quote_text(forge.cut(reason, _MOST_CHARACTERS))}"
     _comment(request.job_id, source, int(number), text, is_pull=kind == "pull")
 
 

@@ -26,6 +26,7 @@ from flows.jobs import rows
 from flows.jobs.forge import connect, find_page, is_pull_of
 from flows.jobs.forges import github, gitlab
 from flows.jobs.forges.protocol import SIGN, Event, Forge
+from flows.jobs.mailbox import read_open_attempts
 from flows.jobs.request import TOKEN, access_to
 from flows.jobs.request import Request as JobRequest
 from flows.jobs.request import forge as forge_address
@@ -34,6 +35,7 @@ from flows.jobs.service.feed import Service, Used
 from flows.jobs.service.guard import Problem
 from flows.jobs.service.orders import JobMessage
 from flows.storage.lake import Row
+from reports.quoting import quote_text
 
 SECRET = "DURABENCH_WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 _SHORTEST_SECRET = 16
@@ -120,25 +122,43 @@ async def act(service: Service, address: str, event: Event, key: str) -> Answer:
         item = [page.lower(), "pull" if event.is_pull else "issue", event.number]
         job_id = canonical_digest(item)[:10]
         row = await asyncio.to_thread(_find_last, service, source, event, job_id)
-        if row is None:
-            wanted: JobRequest | str = await _start(service, page, forge, event, job_id)
-        else:
-            is_own = is_pull_of(source, row["pull_request"], event.number)
-            wanted = _continue(row, event, is_own=event.is_pull and is_own)
-        if isinstance(wanted, str):
-            return {"ignored": wanted}
-        kind = "pull" if event.is_pull else "issues"
-        wanted = wanted.model_copy(update={"asked_on": f"{page}/{kind}/{event.number}"})
-        return await _order(service, forge, wanted, event, key)
+        try:
+            if row is None:
+                wanted: JobRequest | str = await _start(service, page, forge, event, job_id)
+            else:
+                is_own = is_pull_of(source, row["pull_request"], event.number)
+                is_over = not await asyncio.to_thread(
+                    read_open_attempts, service.lake, row["job_id"]
+                )
+                wanted = _continue(row, event, is_own=event.is_pull and is_own, is_over=is_over)
+            if isinstance(wanted, str):
+                return {"ignored": wanted}
+            kind = "pull" if event.is_pull else "issues"
+            wanted = wanted.model_copy(update={"asked_on": f"{page}/{kind}/{event.number}"})
+            return await _order(service, forge, wanted, event, key)
+        except _REFUSALS as error:
+            if key:  # no second try follows
+                await _comment(forge, event, f"This is not possible now: {quote_text(str(error))}")
+            raise
 
 
 def _find_last(service: Service, source: RepositorySource, event: Event, job_id: str) -> Row | None:
-    """Return the last job of a pull request, or of an issue."""
-    for row in rows.read_all(service.lake):
+    """Return the last job of a pull request, or of an issue.
+
+    One at work comes before one that is done, and that before others.
+    """
+    chain: list[Row] = []
+    for row in reversed(rows.read_all(service.lake)):
         is_on = event.is_pull and is_pull_of(source, row["pull_request"], event.number)
-        if is_on or row["job_id"] == job_id:
-            return rows.find_last(service.lake, row)
-    return None
+        is_next = any(
+            row["revises"] == before["job_id"] or row["branch"] == (before["branch"] or 0)
+            for before in chain
+        )
+        if is_on or is_next or row["job_id"] == job_id:
+            chain.append(row)
+    at_work = [row for row in chain if row["state"] not in ("done", "failed", "cancelled")]
+    done = [row for row in chain if row["state"] == "done"]
+    return next((row for row in (at_work or done or chain)[::-1]), None)
 
 
 async def _start(
@@ -156,9 +176,16 @@ async def _start(
     return orders.parse_job(body, service.defaults)
 
 
-def _continue(row: Row, event: Event, *, is_own: bool) -> JobRequest | str:
-    """Return the job that continues another one: itself if it has no result, else a revision."""
-    if row["state"] != "done":
+def _continue(row: Row, event: Event, *, is_own: bool, is_over: bool) -> JobRequest | str:
+    """Return the job that continues another one: itself if it has no result, else a revision.
+
+    One that failed although its work `is_over` fails again without another task.
+    """
+    if row["state"] == "failed" and is_over and row["base_commit"] and event.text:
+        if event.at <= row["updated_at"]:
+            return f"job {row['job_id']} has it already"
+        changes = {"id": None, "revises": row["job_id"], "task": event.text, "ref": None}
+    elif row["state"] != "done":
         changes = {"id": row["job_id"]}
     elif event.at <= row["submitted_at"]:
         return f"job {row['job_id']} has it already"
@@ -189,12 +216,17 @@ async def _order(
                 await orders.send(service, job, message, once)
             return {"job": job_id}
     await orders.submit(service, wanted, once)
-    text = f"Job `{job_id}` works on this.\n\n{SIGN}"
-    try:
-        await asyncio.to_thread(forge.comment, event.number, text, is_pull=event.is_pull)
-    except _REFUSALS as error:
-        _log.warning("job %s is ordered without a comment: %s", job_id, one_line(error))
+    await _comment(forge, event, f"Job `{job_id}` works on this.")
     return {"job": job_id}
+
+
+async def _comment(forge: Forge, event: Event, text: str) -> None:
+    """Comment where an event was. The forge may refuse that."""
+    try:
+        whole = f"{text}\n\n{SIGN}"
+        await asyncio.to_thread(forge.comment, event.number, whole, is_pull=event.is_pull)
+    except _REFUSALS as error:
+        _log.warning("no comment on #%d: %s", event.number, one_line(error))
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""A job in a process that kills itself at a chosen point.
+"""A job or a pipeline in a process that kills itself at a chosen point.
 
 The points are right before and right after every git command, every write to the lake and to the
 journal, every command in a workspace, every request to the forge and every call of the model.
@@ -16,8 +16,10 @@ from agent.journal import Journal
 from agent.models.recorded import ScriptedModel
 from agent.workspaces import Workspace
 from eval import git
+from flows.jobs.definition import Pipeline
 from flows.jobs.forges.rest import Rest
 from flows.jobs.job import job
+from flows.jobs.pipeline import pipeline
 from flows.jobs.request import Request
 from flows.storage.lake import Lake
 from tests.durability.crashing import WRITES_OF_ATTEMPTS, WRITES_OF_STEPS, Points
@@ -27,9 +29,15 @@ WRITES_OF_ROWS = ("write", "write_columns", "write_shared")
 
 @dataclass(frozen=True)
 class Doomed:
-    """A job, and the input of its process. A forked process inherits no environment variables."""
+    """A job or a run of a pipeline, and the input of its process.
 
-    request: str
+    A forked process inherits no environment variables.
+    """
+
+    asked: str
+    """The request or the definition, as JSON."""
+    run: str
+    """The id of the run; '' for a job."""
     lake: Path
     environment: dict[str, str]
 
@@ -45,7 +53,7 @@ class Doomed:
 
 
 def run(doomed: Doomed, last: str | None) -> None:
-    """Run the job, and kill this process at point `last`. Without one, write down all points."""
+    """Run it, and kill this process at point `last`. Without one, write down all points."""
     os.environ.clear()
     os.environ.update(doomed.environment)
     tempfile.tempdir = str(doomed.lake.parent)
@@ -54,7 +62,11 @@ def run(doomed: Doomed, last: str | None) -> None:
     refresh_global_settings_context()
     points = Points(last, signal.SIGKILL)
     _put_around(points, doomed.calls)
-    asyncio.run(job(Request.model_validate_json(doomed.request), str(doomed.lake)))
+    if doomed.run:
+        definition = Pipeline.model_validate_json(doomed.asked)
+        asyncio.run(pipeline(definition, str(doomed.lake), run=doomed.run))
+    else:
+        asyncio.run(job(Request.model_validate_json(doomed.asked), str(doomed.lake)))
     doomed.points.write_text("\n".join(points.passed))
 
 
