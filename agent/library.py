@@ -3,7 +3,9 @@
 import asyncio
 import inspect
 import json
+import re
 import subprocess
+import warnings
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
@@ -11,14 +13,14 @@ from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import create_model
+from pydantic import PydanticUserError, create_model
 
 from agent import models
 from agent.capabilities.base import Agent, Capability, Crew, Spoken, conversation
 from agent.capabilities.registry import FIRST, load
 from agent.conversation.exchanges import Meter
 from agent.conversation.person import Person
-from agent.errors import InvalidSpec, LimitReached, ToolFailed
+from agent.errors import InvalidSpec, LimitReached, ToolFailed, one_line
 from agent.journal import Attempt, Journal, Limit
 from agent.journal.blobs import Blobs
 from agent.journal.holding import hold_lease
@@ -32,6 +34,8 @@ from agent.tools.tool import Arguments, Tool, ToolResult, ToolSettings
 from agent.types import Task
 from agent.workspaces import Environment, HostWorkspace, Mount, Workspace
 from agent.workspaces.host import make_empty_repository
+
+_NAME = re.compile(r"\w[\w. -]{0,99}")
 
 PROMPT = "You do what a person asks, with your tools, and say the result in a few sentences."
 
@@ -79,6 +83,9 @@ class DurableAgent:
         """
         own = Capability("own", tuple(make_tool(function) for function in tools))
         self._capabilities = (own, *load(capabilities))
+        names = [tool.name for each in self._capabilities for tool in each.tools]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise InvalidSpec(f"two tools have the name {twice[0]}: the model could not choose")
         self._model, self._prompt, self._rounds = model, prompt, rounds
         self._budget_usd = budget_usd
         self._state = Path(state).absolute()
@@ -99,6 +106,8 @@ class DurableAgent:
             InvalidSpec: the name belongs to another task.
             LeaseHeld: another process works on it.
         """
+        if not _NAME.fullmatch(name):
+            raise InvalidSpec(f"{name!r} is not a name of a run: use letters, digits, and _ . -")
         work = Task(name, task, "HEAD", "")
         attempt = Attempt(name, "library", "agent", name, 0, json.dumps({"task": task}))
         recorded = await asyncio.to_thread(self._journal.attempt, name)
@@ -154,6 +163,10 @@ class DurableAgent:
     def _build_model(self, task: Task) -> Model:
         if isinstance(self._model, str | dict):
             return models.build(models.parse(self._model), task, 0)
+        if not hasattr(self._model, "complete"):
+            raise InvalidSpec(
+                f"{self._model!r} is not a model: give its name, such as openai/gpt-5"
+            )
         return self._model
 
     async def _solve(self, task: Task, session: Session) -> tuple[str, str]:
@@ -176,19 +189,36 @@ def make_tool(function: Callable[..., Any]) -> Tool[Any]:
     a step. A use that a crash cut off is repeated.
 
     Raises:
-        InvalidSpec: a parameter has no type, or the docstring is missing.
+        InvalidSpec: a parameter has no name or no type that JSON can express, or the docstring is
+            missing.
     """
-    name, text = function.__name__, inspect.getdoc(function)
-    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    name, text = getattr(function, "__name__", ""), inspect.getdoc(function)
+    if not name.isidentifier():
+        raise InvalidSpec(
+            f"{function!r} is not a tool: define a function with `def` or `async def`"
+        )
+    try:
+        parameters = inspect.signature(function, eval_str=True).parameters.values()
+    except NameError as error:
+        raise InvalidSpec(f"tool {name}: the type of a parameter is unknown: {error}") from None
     untyped = [each.name for each in parameters if each.annotation is each.empty]
     if untyped or not text:
         missing = f"a type for {', '.join(untyped)}" if untyped else "a docstring"
         raise InvalidSpec(f"tool {name} needs {missing}: the model reads it")
+    for each in parameters:
+        if each.kind not in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) or each.name[0] == "_":
+            raise InvalidSpec(f"tool {name}: the model cannot give {each}: it names each argument")
     fields: Any = {
         each.name: (each.annotation, ... if each.default is each.empty else each.default)
         for each in parameters
     }
-    arguments = create_model(name, __base__=Arguments, __doc__=text, **fields)
+    try:
+        with warnings.catch_warnings(action="ignore"):  # a parameter may be named `copy` or `json`
+            arguments = create_model(name, __base__=Arguments, __doc__=text, **fields)
+        arguments.model_json_schema()
+    except PydanticUserError as error:
+        line = one_line(error).partition(". ")[0]
+        raise InvalidSpec(f"tool {name}: JSON has no type for a parameter: {line}") from None
 
     @wraps(function)
     async def run(workspace: Workspace, settings: ToolSettings, asked: Arguments) -> ToolResult:
@@ -197,9 +227,19 @@ def make_tool(function: Callable[..., Any]) -> Tool[Any]:
             value = await function(**given)
         else:
             value = await asyncio.to_thread(function, **given)
-        return ToolResult(value if isinstance(value, str) else json.dumps(value, default=str))
+        if inspect.isawaitable(value):
+            value = await value
+        return ToolResult(value if isinstance(value, str) else _write_json(value))
 
     return Tool(name, arguments, run, changes_files=True)
+
+
+def _write_json(value: Any) -> str:
+    """Return a value as JSON; as Python writes it if JSON cannot express it."""
+    try:
+        return json.dumps(value, default=str)
+    except (TypeError, ValueError):  # keys that are no texts, or a circle
+        return repr(value)
 
 
 @dataclass(frozen=True)
@@ -232,6 +272,9 @@ class _Copies:
 
     def _prepare(self, path: Path) -> None:
         if self.folder is not None:
-            subprocess.run(["git", "clone", "-q", "--", self.folder, path], check=True)
+            command = ["git", "clone", "-q", "--", str(self.folder), str(path)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise InvalidSpec(f"folder {self.folder}: {' '.join(done.stderr.split())}")
             return
         make_empty_repository(path)

@@ -48,6 +48,8 @@ class Executor:
     def __init__(self) -> None:
         self.sources: dict[str, str] = {}
         self.results: dict[str, StepRun] = {}
+        self._names: dict[str, Any] = {}
+        """The variables of the step that runs, and the globals of all functions."""
         self._ran: list[str] = []
         """The steps by their last run."""
 
@@ -78,19 +80,20 @@ class Executor:
         """
         code = compile(source, f"<{step}>", "exec")
         names = get_writes(source)
-        self.sources[step] = source
         values = self.find_values(step)
+        self._names.clear()
+        self._names.update(values)
         printed = io.StringIO()
         error: BaseException | None = None
         text = ""
         try:
             with contextlib.redirect_stdout(printed):
-                exec(code, values)  # noqa: S102 - the caller trusts it
+                exec(code, self._names)  # noqa: S102 - the caller trusts it
         except Exception as problem:
             error, text = problem, traceback.format_exc()
-        written = {name: values[name] for name in names if name in values}
+        written = {name: self._names[name] for name in names if name in self._names}
         result = StepRun(step, error is None, printed.getvalue(), error, text, written)
-        self.results[step] = result
+        self.sources[step], self.results[step] = source, result
         self._ran = [*(other for other in self._ran if other != step), step]
         return result
 

@@ -31,18 +31,34 @@ def get_writes(source: str) -> set[str]:
 def infer_edges(steps: Iterable[tuple[str, str]]) -> list[Edge]:
     """Return the flows between steps, given as ids with their sources, in the order of execution.
 
+    Who uses a function reads what the function reads that steps behind it have written.
+
     Raises:
         SyntaxError: a source is not Python.
     """
     writers: dict[str, str] = {}
+    late: dict[str, set[str]] = {}
     edges: list[Edge] = []
     for step, source in steps:
         carried: dict[str, set[str]] = {}
-        for name in get_reads(source) & writers.keys():
+        names = sorted(get_reads(source) & writers.keys())
+        for name in names:  # which grow
             carried.setdefault(writers[name], set()).add(name)
-        edges += [(writer, step, frozenset(names)) for writer, names in sorted(carried.items())]
+            order = [*late]
+            behind = order[order.index(writers[name]) + 1 :]
+            more = sorted(late[writers[name]] - {*names})
+            names += [each for each in more if writers.get(each) in behind]
+        edges += [(writer, step, frozenset(sent)) for writer, sent in sorted(carried.items())]
         writers |= dict.fromkeys(get_writes(source), step)
+        late[step] = _get_reads_of_functions(source)
     return edges
+
+
+def _get_reads_of_functions(source: str) -> set[str]:
+    """Return the variables that the functions in a source read when they are called."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    found = [node for node in ast.walk(ast.parse(source)) if isinstance(node, functions)]
+    return {name for node in found for name in get_reads(ast.unparse(node))}
 
 
 def _read(source: str) -> "_Names":

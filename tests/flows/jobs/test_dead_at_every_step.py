@@ -107,7 +107,7 @@ def test_a_death_of_a_job_between_any_two_steps_changes_nothing(
 
 @pytest.mark.full
 def test_a_death_of_a_pipeline_between_rows_changes_nothing(forge: Forge, tmp_path: Path) -> None:
-    """Each run has one branch with a commit of each step, and one pull request. Every third counts."""
+    """Each run has one branch with a commit of each step, and one pull request."""
     passed = find_points(forge, tmp_path, RUN)
     points = [point for point in passed if point.startswith("after write_shared")][::3]
     die_and_continue(forge, tmp_path, points, RUN)
