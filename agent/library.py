@@ -83,7 +83,7 @@ class DurableAgent:
         """
         own = Capability("own", tuple(make_tool(function) for function in tools))
         self._capabilities = (own, *load(capabilities))
-        names = [tool.name for each in self._capabilities for tool in each.tools]
+        names = [tool.name for capability in self._capabilities for tool in capability.tools]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise InvalidSpec(f"two tools have the name {twice[0]}: the model could not choose")
         self._model, self._prompt, self._rounds = model, prompt, rounds
@@ -201,13 +201,20 @@ def make_tool(function: Callable[..., Any]) -> Tool[Any]:
         parameters = inspect.signature(function, eval_str=True).parameters.values()
     except NameError as error:
         raise InvalidSpec(f"tool {name}: the type of a parameter is unknown: {error}") from None
-    untyped = [each.name for each in parameters if each.annotation is each.empty]
+    untyped = [
+        parameter.name for parameter in parameters if parameter.annotation is parameter.empty
+    ]
     if untyped or not text:
         missing = f"a type for {', '.join(untyped)}" if untyped else "a docstring"
         raise InvalidSpec(f"tool {name} needs {missing}: the model reads it")
-    for each in parameters:
-        if each.kind not in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) or each.name[0] == "_":
-            raise InvalidSpec(f"tool {name}: the model cannot give {each}: it names each argument")
+    for parameter in parameters:
+        if (
+            parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+            or parameter.name[0] == "_"
+        ):
+            raise InvalidSpec(
+                f"tool {name}: the model cannot give {parameter}: it names parameter argument"
+            )
     fields: Any = {
         each.name: (each.annotation, ... if each.default is each.empty else each.default)
         for each in parameters
@@ -238,7 +245,7 @@ def _write_json(value: Any) -> str:
     """Return a value as JSON; as Python writes it if JSON cannot express it."""
     try:
         return json.dumps(value, default=str)
-    except (TypeError, ValueError):  # keys that are no texts, or a circle
+    except (TypeError, ValueError):  # keys that are not texts, or a circle
         return repr(value)
 
 

@@ -47,7 +47,7 @@ def infer_edges(steps: Iterable[tuple[str, str]]) -> list[Edge]:
             order = [*late]
             behind = order[order.index(writers[name]) + 1 :]
             more = sorted(late[writers[name]] - {*names})
-            names += [each for each in more if writers.get(each) in behind]
+            names += [variable for variable in more if writers.get(variable) in behind]
         edges += [(writer, step, frozenset(sent)) for writer, sent in sorted(carried.items())]
         writers |= dict.fromkeys(get_writes(source), step)
         late[step] = _get_reads_of_functions(source)
@@ -57,8 +57,8 @@ def infer_edges(steps: Iterable[tuple[str, str]]) -> list[Edge]:
 def _get_reads_of_functions(source: str) -> set[str]:
     """Return the variables that the functions in a source read when they are called."""
     functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-    found = [node for node in ast.walk(ast.parse(source)) if isinstance(node, functions)]
-    return {name for node in found for name in get_reads(ast.unparse(node))}
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, functions)]
+    return {name for node in nodes for name in get_reads(ast.unparse(node))}
 
 
 def _read(source: str) -> "_Names":

@@ -60,12 +60,12 @@ def read_base(source: RepositorySource, pull_request: str) -> str:
         DatasetError, UsageError: it was merged or closed.
         InfrastructureError: the forge does not answer.
     """
-    found = connect(source).read_pull(number_of(pull_request))
-    if found.state != "open":
+    pull = connect(source).read_pull(number_of(pull_request))
+    if pull.state != "open":
         raise UsageError(
-            f"{pull_request} is {found.state}, so nothing is added to it: run a new job"
+            f"{pull_request} is {pull.state}, so nothing is added to it: run a new job"
         )
-    return found.base
+    return pull.base
 
 
 def read_comments(source: RepositorySource, pull_request: str, since: datetime) -> list[str]:

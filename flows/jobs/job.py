@@ -194,7 +194,7 @@ async def note_failure(store: Lake, request: Request, **known: object) -> AsyncI
     """End a job in its row with the error of the block. `known` are columns of a new row.
 
     One that its operator stopped is cancelled, unless another worker continues its flow run. A
-    flow run tells of a failure on the forge at most once, also if it is started again.
+    flow run comments on a failure at most once, also if it is started again.
     """
     before = rows.read(store, request.job_id) or {}
     try:

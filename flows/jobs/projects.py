@@ -24,22 +24,17 @@ def name_tests(suite: Suite, suites: Sequence[Suite], run: TestRun) -> TestRun:
 
 def take_part(run: TestRun, suite: Suite, suites: Sequence[Suite]) -> TestRun:
     """Return the tests of one of several projects in a merged run."""
-    commands = {each.command: each for each in suites}
-    heads = sorted(((_find_head(each, suites), each) for each in suites), key=lambda x: -len(x[0]))
+    owners = {other.command: other for other in suites}
+    heads = {_find_head(other, suites): other for other in suites}
+    longest_first = sorted(heads, key=len, reverse=True)
 
-    def find_own(names: list[str]) -> list[str]:
-        return [
-            name
-            for name in names
-            if suite
-            == (
-                commands.get(name)
-                or next((each for head, each in heads if name.startswith(head)), None)
-            )
-        ]
+    def find_owner(name: str) -> Suite | None:
+        head = next((head for head in longest_first if name.startswith(head)), None)
+        return owners.get(name) or (None if head is None else heads[head])
 
-    passed, failed, errors, skipped = map(
-        find_own, (run.passed, run.failed, run.errors, run.skipped)
+    passed, failed, errors, skipped = (
+        [name for name in names if find_owner(name) == suite]
+        for names in (run.passed, run.failed, run.errors, run.skipped)
     )
     code = 1 if failed or errors else 0
     return replace(
@@ -53,7 +48,7 @@ def _find_head(suite: Suite, suites: Sequence[Suite]) -> str:
     Of two programs in one folder, the second one has its name.
     """
     folder = f"{suite.folder}/" if suite.folder else ""
-    first = next(each for each in suites if each.folder == suite.folder)
+    first = next(other for other in suites if other.folder == suite.folder)
     return folder if suite == first else f"{suite.name}: {folder}"
 
 

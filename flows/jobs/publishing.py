@@ -136,7 +136,7 @@ def _find_base(
     """Return the branch to merge into, with its head. The default branch may have a new name.
 
     Raises:
-        UsageError: there is no such branch, or the pull request was merged or closed.
+        UsageError: the branch does not exist, or the pull request was merged or closed.
     """
     name = row["base_branch"]
     if row["pull_request"]:

@@ -145,7 +145,7 @@ async def act(service: Service, address: str, event: Event, key: str) -> Answer:
 def _find_last(service: Service, source: RepositorySource, event: Event, job_id: str) -> Row | None:
     """Return the last job of a pull request, or of an issue.
 
-    One at work comes before one that is done, and that before others.
+    A job at work comes first, then a finished one, then any other.
     """
     chain: list[Row] = []
     for row in reversed(rows.read_all(service.lake)):
