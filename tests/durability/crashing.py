@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.arms import ArmKind
-from agent.journal import EndedStep, Journal, Lease
+from agent.journal import EndedStep, FreeStep, Journal, Lease, NewStep
 from agent.models.chat import bash_call
 from agent.models.protocol import Model, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session import log
@@ -173,9 +173,14 @@ class Points:
         """Put the points around a method of the journal that writes a step."""
 
         def counted(
-            journal: Journal, lease: Lease, first: str | EndedStep, *arguments: Any, **options: Any
+            journal: Journal,
+            lease: Lease,
+            first: str | NewStep | EndedStep,
+            *arguments: Any,
+            **options: Any,
         ) -> Any:
-            scope = first if isinstance(first, str) else first.scope
+            step = first.step if isinstance(first, FreeStep) else first
+            scope = step if isinstance(step, str) else step.scope
             self.point(f"before {name}", scope)
             result = call(journal, lease, first, *arguments, **options)
             self.point(f"after {name}", scope)
