@@ -73,6 +73,13 @@ def label(forge: Forge, user: str = "octo", minutes: int = 0) -> dict[str, Any]:
     }
 
 
+def mention(forge: Forge, minutes: int = 0) -> dict[str, Any]:
+    """Return the event of a mention on the issue."""
+    at = (datetime.now(UTC) + timedelta(minutes=minutes)).isoformat()
+    comment = {"body": "@durabench use a plus", "created_at": at}
+    return {**label(forge), "action": "created", "comment": comment}
+
+
 def test_a_label_starts_one_job_of_an_issue(operator: PrefectServer, forge: Forge) -> None:
     """Whoever delivers it how often; only for people who may write, and only with the secret."""
     with Service(operator, "--model", MODEL, "--budget", "3") as service:
@@ -93,11 +100,15 @@ def test_a_label_starts_one_job_of_an_issue(operator: PrefectServer, forge: Forg
         assert ordered(service, forge) == [(job_id, f"{forge.url}/{NAME}/issues/7")]
         [(number, text)] = forge.said
         assert (number, job_id in text) == (7, True)
+        assert deliver(service, "issue_comment", mention(forge))["status"] == 409
+        assert forge.said[1][1].startswith("This is not possible now: no arm of job")
         with operator.worker():  # it has no key of the model
             wait_until(lambda: service.get(f"/status/{job_id}")["state"] == "failed", seconds=120)
             assert len(list_failures(forge)) == 1
             deliver(service, "issues", label(forge, minutes=10))
             wait_until(lambda: list_failures(forge)[1:], seconds=120)
+        again = deliver(service, "issue_comment", mention(forge, minutes=20))
+        assert again["job"] != job_id  # with another task
         assert {number for number, _ in forge.said} == {7}
         printed = operator.folder.glob("durabench-*.log")
         assert not any(
@@ -135,6 +146,7 @@ def test_failing_ci_is_repaired_within_limits(operator: PrefectServer, forge: Fo
         on_pull = {"action": "created", "issue": {"number": 1, "pull_request": {}}}
         asked = {**label(forge), **on_pull, "comment": comment}
         answer = deliver(service, "issue_comment", asked)
+        assert "job" in answer, answer
         last = wait_for(operator, answer["job"])
         assert last["statement"].endswith("@durabench say why")
         assert "has it already" in deliver(service, "issue_comment", {**asked, "x": 1})["ignored"]
