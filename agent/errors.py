@@ -6,6 +6,7 @@
     ├── ContextWindowExceeded  the conversation no longer fits: a known end of the attempt
     ├── BudgetExhausted        the next call could cost more than is left; nothing was sent
     │   └── BudgetReserved     calls in flight have reserved what it needs: wait for them
+    ├── LimitReached           the attempt is at its limit: OutOfCalls or OutOfMoney
     ├── OutOfTime              a time limit of the attempt or a part of it was reached
     ├── Undone                 a step destroyed the repository and was undone
     ├── ToolFailed             a tool cannot continue: a known end of the attempt
