@@ -11,7 +11,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -83,9 +83,22 @@ class Base:
 def source(given: str, forge: str) -> RepositorySource:
     """Return the repository that a text names. `forge` is the address for `owner/name`.
 
+    The forge may be in a folder of its host.
+
     Raises:
         DatasetError: the text names no repository, or a work tree with uncommitted changes.
     """
+    forge = forge.rstrip("/")
+    named = _parse(given, forge)
+    if named.web is None:
+        return named
+    is_http = named.address.startswith(("http://", "https://"))
+    is_host = urlsplit(named.web).hostname == urlsplit(forge).hostname
+    is_there = named.address.startswith(f"{forge}/") if is_http else is_host
+    return replace(named, web=forge) if is_there else named
+
+
+def _parse(given: str, forge: str) -> RepositorySource:
     if issue := _ISSUE.fullmatch(given):
         address = f"{issue['web']}/{issue['repo']}.git"
         return RepositorySource(address, _name(issue["repo"]), issue["web"], int(issue["number"]))
@@ -97,7 +110,7 @@ def source(given: str, forge: str) -> RepositorySource:
     if given.startswith(("/", ".", "~")):
         raise DatasetError(f"{given}: there is no such folder")
     if _OWNER_AND_NAME.fullmatch(given):
-        return RepositorySource(f"{forge.rstrip('/')}/{given}.git", _name(given), forge.rstrip("/"))
+        return RepositorySource(f"{forge}/{given}.git", _name(given), forge)
     if scp := _SCP.fullmatch(given):
         return RepositorySource(given, _name(scp["path"]), f"https://{scp['host']}")
     raise DatasetError(

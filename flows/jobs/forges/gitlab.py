@@ -189,6 +189,8 @@ def find_path(source: RepositorySource) -> str:
     """Return the path of a project with all its groups."""
     address = source.address
     path = urlsplit(address).path if "://" in address else address.partition(":")[2]
+    if address.startswith(f"{source.web}/"):
+        path = address.removeprefix(f"{source.web}/")
     return path.strip("/").removesuffix(".git")
 
 

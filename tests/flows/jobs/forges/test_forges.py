@@ -181,3 +181,22 @@ def test_the_token_is_for_its_forge(forge: Forge, monkeypatch: pytest.MonkeyPatc
     assert access_to(source_of(forge)).token == ""
     public = repositories.source("https://gitlab.com/octo/demo", "https://github.com")
     assert access_to(public).token == forge.token
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "group/sub/demo",
+        "https://host:8443/git/group/sub/demo.git",
+        "https://host:8443/git/group/sub/demo/-/issues/7",
+        "git@host:group/sub/demo.git",
+        "ssh://git@host:2222/group/sub/demo.git",
+    ],
+)
+def test_a_forge_may_be_in_a_folder_of_its_host(given: str) -> None:
+    """Each form of an address leads to it, and other folders do not."""
+    found = repositories.source(given, "https://host:8443/git/")
+    assert (found.web, found.name) == ("https://host:8443/git", "sub/demo")
+    assert forges.find_page(found) == "https://host:8443/git/group/sub/demo"
+    other = repositories.source("https://host:8443/gitea/group/demo", "https://host:8443/git")
+    assert other.web == "https://host:8443"
