@@ -113,7 +113,8 @@ def recipe(
         return ImageRecipe(dockerfile="Dockerfile")
     if kind is None:
         raise DatasetError(
-            "the repository declares no image: name one with --image, or add a Dockerfile"
+            "the repository declares no image: name one with --image, add a Dockerfile, or "
+            "work on this machine with -e host"
         )
     return ImageRecipe(base=BY_KIND[kind], install=install)
 

@@ -100,7 +100,10 @@ def chat(
         "arm": _find_arm(arm, experiment, model, api_base, is_instance=instance is not None),
     }
     if instance is None and message is None:
-        content["message"] = asyncio.run(prompt.line())
+        message = asyncio.run(prompt.line()) or ""
+        content["message"] = message
+        if conversation.is_command(message):
+            raise UsageError("a chat starts with a message: none was sent, and nothing is paid")
     try:
         talk = Talk.model_validate({**content, "message": content["message"] or ""})
     except ValidationError as error:

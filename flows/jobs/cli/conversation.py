@@ -307,6 +307,12 @@ _MEANINGS = {
 """The commands of a chat."""
 
 
+def is_command(line: str) -> bool:
+    """Return True for a line that is not a message: a command, or a word such as `exit`."""
+    word, _, rest = line.strip().lower().partition(" ")
+    return word in _MEANINGS or (word in _WORDS_OF_ENDS and not rest)
+
+
 def _run_command(line: str, mailbox: Mailbox, lake: Lake) -> tuple[MessageKind | None, str]:
     """Run a command. Return the kind and text of the message that it stands for, if any."""
     name, _, rest = line.partition(" ")

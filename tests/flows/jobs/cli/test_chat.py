@@ -169,6 +169,19 @@ def test_a_chat_that_cannot_begin_is_one_line(
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("typed", ["exit\n", " Quit \n", "/help\n", "/revise it\n"])
+def test_the_first_line_is_a_message(typed: str, lake_path: str) -> None:
+    """A word of ends and a command are none, and start nothing."""
+    code, printed = said(
+        "chat", "-e", "host", "--model", "openai/x", "--lake", lake_path, typed=typed
+    )
+    assert (code, printed.strip()) == (
+        2,
+        "durabench: a chat starts with a message: none was sent, and nothing is paid",
+    )
+    assert not Path(lake_path).exists()
+
+
 def test_standard_input_is_read_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last line needs no end, and after it there is none."""
 
