@@ -6,23 +6,24 @@ of its faults.
 
 import argparse
 import asyncio
+import fcntl
 import json
 import os
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import docker
 import pytest
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
@@ -37,6 +38,7 @@ from tests.fire.rounds import (
     shrink,
 )
 from tests.operation.running import QUICK
+from tests.servers.docker_daemon import DockerDaemon
 from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import CREDENTIALS, PrefectServer
 from tests.timing import as_variables
@@ -51,13 +53,15 @@ def main() -> int:
     parser.add_argument("--round", type=int, help="repeat the round of this seed")
     parser.add_argument("--keep", help="numbers of its faults, as 0,3; default all")
     parser.add_argument("--local", action="store_true", help="without a Prefect server")
-    parser.add_argument("--processes", type=int, default=1, help="rounds at the same time")
+    parser.add_argument("--processes", type=int, default=2, help="rounds at the same time")
+    parser.add_argument("--name", default="fire", help="of the file of outcomes")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    if options.processes > 1:
+    if options.processes > 1 and options.round is None:
         return share(options)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers and disks are removed
     with start_services(options.folder, with_prefect=not options.local) as services:
-        fire = Fire(options.folder, services)
+        fire = Fire(options.folder, services, options.name)
         if options.round is not None:
             round_ = Round.draw(options.round, services)
             if options.keep is not None:
@@ -73,11 +77,11 @@ def main() -> int:
 
 
 class Fire:
-    """The rounds of a folder, with their outcomes in `fire.json`."""
+    """Rounds, with their outcomes in a file of a folder."""
 
-    def __init__(self, folder: Path, services: Services) -> None:
+    def __init__(self, folder: Path, services: Services, name: str = "fire") -> None:
         self._folder, self._services = folder, services
-        self._file = folder / "fire.json"
+        self._file = folder / f"{name}.json"
         self.outcomes: dict[str, Any] = {}
         """Outcomes by the seed of the round."""
         if self._file.exists():
@@ -136,46 +140,41 @@ class Fire:
             waits = [s for one in outcomes for s in one["recoveries_s"].get(name, [])] or [0.0]
             lines.append(f"| {name} | {times} | {median(waits):.1f} | {max(waits):.1f} |")
         text = "\n".join(lines)
-        (self._folder / "fire.md").write_text(f"{text}\n")
+        self._file.with_suffix(".md").write_text(f"{text}\n")
         return text
 
     def read_reference(self, kind: str, place: str) -> Reference:
         """Return the work without faults, which is measured once for the folder."""
-        path = self._folder / f"reference-{kind}-{place}.pickle"
-        if not path.exists():
+        with (self._folder / f"reference-{kind}-{place}.pickle").open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            if content := file.read():
+                found: Reference = pickle.loads(content)
+                return found
             folder = Path(tempfile.mkdtemp(prefix="reference-", dir=self._folder))
-            reference = measure_reference(folder / "ground", kind, place)
-            path.write_bytes(pickle.dumps(reference))
+            reference = measure_reference(folder / "ground", kind, place, self._services)
+            file.write(pickle.dumps(reference))
             shutil.rmtree(folder)
-        found: Reference = pickle.loads(path.read_bytes())
-        return found
+            return reference
 
 
 def share(options: argparse.Namespace) -> int:
     """Run rounds in several processes, the first one with a Prefect server. Add up their figures.
 
-    Each has a folder, and seeds that are far from those of the others.
+    Each has seeds that are far from those of the others.
     """
-    first, processes = options.folder / "0", []
-    first.mkdir(exist_ok=True)
-    Fire(first, Services(None, None, has_docker=False, can_mount=False)).read_reference(
-        "run", "host"
-    )
-    for number in range(options.processes):
-        folder = options.folder / str(number)
-        folder.mkdir(exist_ok=True)
-        if number:
-            for reference in first.glob("reference-*.pickle"):
-                shutil.copy(reference, folder)
+    processes, names = [], [f"fire-{number}" for number in range(options.processes)]
+    for number, name in enumerate(names):
         faults, seed = -(-options.faults // options.processes), options.seed + number * 100_000
-        command = [sys.executable, "-m", "tests.fire", "--folder", str(folder)]
-        command += ["--faults", str(faults), "--seed", str(seed)]
+        command = [sys.executable, "-m", "tests.fire", "--processes", "1", "--name", name]
+        command += ["--folder", str(options.folder), "--faults", str(faults), "--seed", str(seed)]
         command += ["--local"] if options.local or number else []
         processes.append(subprocess.Popen(command))
     codes = [process.wait() for process in processes]
-    whole = Fire(options.folder, Services(None, None, has_docker=False, can_mount=False))
-    for number in range(options.processes):
-        whole.outcomes |= json.loads((options.folder / str(number) / "fire.json").read_text())
+    nothing = Services(None, None, None, can_mount=False, has_clock=False)
+    whole = Fire(options.folder, nothing)
+    for name in names:
+        whole.outcomes |= Fire(options.folder, nothing, name).outcomes
     whole.save()
     print(whole.write_summary())
     return max(codes)
@@ -194,31 +193,31 @@ def _find_positions(few: tuple[str, ...], all_: tuple[str, ...]) -> str:
 @contextmanager
 def start_services(folder: Path, *, with_prefect: bool) -> Iterator[Services]:
     """Start PostgreSQL and a Prefect server on it, as far as this machine has them."""
-    try:
-        docker.from_env().ping()
-        has_docker = True
-    except docker.errors.DockerException:
-        has_docker = False
-    can_mount = os.geteuid() == 0
-    try:
-        postgres = PostgresServer()
-    except pytest.skip.Exception:
-        yield Services(None, None, has_docker, can_mount)
-        return
-    with postgres:
-        if not with_prefect:
-            yield Services(postgres, None, has_docker, can_mount)
-            return
-        home = Path(tempfile.mkdtemp(prefix="prefect-", dir=folder))
-        url = postgres.create_database("asyncpg")
-        with PrefectServer(home, PREFECT_API_DATABASE_CONNECTION_URL=url) as server:
-            server.environment |= {**QUICK, **as_variables(pending_s=60.0)}
-            server.environment["DURABENCH_DATABASE_URL"] = postgres.create_database()
-            client = {PREFECT_API_URL: server.url, PREFECT_API_AUTH_STRING: CREDENTIALS}
-            with temporary_settings(client):
-                asyncio.run(set_up(SetupRequest(zombie_s=50.0)))
-            server.prefect("deploy", "--all")
-            yield Services(postgres, server, has_docker, can_mount)
+    postgres = server = docker = None
+    with ExitStack() as stack:
+        with suppress(pytest.skip.Exception):
+            docker = DockerDaemon()
+            stack.push(docker)
+        with suppress(pytest.skip.Exception):
+            postgres = stack.enter_context(PostgresServer())
+            server = stack.enter_context(start_prefect(folder, postgres)) if with_prefect else None
+        has_clock = shutil.which("cc") is not None
+        yield Services(postgres, server, docker, os.geteuid() == 0, has_clock)
+
+
+@contextmanager
+def start_prefect(folder: Path, postgres: PostgresServer) -> Iterator[PrefectServer]:
+    """Start a Prefect server with deployments of the flows."""
+    home = Path(tempfile.mkdtemp(prefix="prefect-", dir=folder))
+    url = postgres.create_database("asyncpg")
+    with PrefectServer(home, PREFECT_API_DATABASE_CONNECTION_URL=url) as server:
+        server.environment |= {**QUICK, **as_variables(pending_s=60.0)}
+        server.environment["DURABENCH_DATABASE_URL"] = postgres.create_database()
+        client = {PREFECT_API_URL: server.url, PREFECT_API_AUTH_STRING: CREDENTIALS}
+        with temporary_settings(client):
+            asyncio.run(set_up(SetupRequest(zombie_s=50.0)))
+        server.prefect("deploy", "--all")
+        yield server
 
 
 if __name__ == "__main__":

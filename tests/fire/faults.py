@@ -5,16 +5,16 @@ import random
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import docker
 import psutil
 
 from agent.workspaces import ownership
 from tests.disks import FragileDisk, SmallDisk
-from tests.fire.ground import CLOCK, LEASE_S, PATIENCE_S, Disk, Ground
+from tests.fire.ground import LEASE_S, PATIENCE_S, TIMEOUT_S, Disk, Ground
 from tests.fire.models import LOSSES, REFUSALS
-from tests.operation.running import kill_all, kill_below, start_worker
+from tests.operation.running import below, kill_all, kill_below, start_worker
 
 Fault = Callable[[Ground, random.Random], int]
 
@@ -53,10 +53,14 @@ def interrupt_twice(ground: Ground, chance: random.Random) -> int:
 
 
 def kill_child(ground: Ground, chance: random.Random) -> int:
-    """Kill one process below a command, such as a shell of a workspace."""
+    """Kill a child of a command: Prefect's server, git or an idle shell.
+
+    A program that an agent or a test runs could also end itself. What it says then counts.
+    """
     with suppress(psutil.Error):
-        if children := psutil.Process(chance.choice(ground.commands).pid).children(recursive=True):
-            chance.choice(children).kill()
+        children = psutil.Process(chance.choice(ground.commands).pid).children()
+        if idle := [child for child in children if not child.children()]:
+            chance.choice(idle).kill()
     return 0
 
 
@@ -88,9 +92,38 @@ def silence_network(ground: Ground, chance: random.Random) -> int:
     return ground.concurrency
 
 
+def duplicate_answers(ground: Ground, chance: random.Random) -> int:
+    """Deliver each piece of an answer twice for a moment."""
+    ground.cable.change = lambda data: 2 * data
+    time.sleep(chance.uniform(0.1, 1.5))
+    ground.cable.mend()
+    return ground.concurrency
+
+
+def cut_answers(ground: Ground, chance: random.Random) -> int:
+    """Lose the last bytes of each answer for a moment. The connections stay open."""
+    missing = chance.randint(1, 40)
+    ground.cable.change = lambda data: data[:-missing]
+    time.sleep(chance.uniform(0.1, 1.5))
+    ground.cable.mend()
+    return ground.concurrency
+
+
+def reorder_answers(ground: Ground, chance: random.Random) -> int:
+    """Let calls that are sent later be answered first, for a moment."""
+    before, late = ground.model.latency_s, chance.uniform(1.0, 2.0)
+    for latency_s in (late, late / 2, before):
+        ground.model.latency_s = latency_s
+        time.sleep(before)
+    return 0
+
+
 def delay_answers(ground: Ground, chance: random.Random) -> int:
     """Answer slowly for a moment, some calls later than their time limit."""
-    before, ground.model.latency_s = ground.model.latency_s, chance.choice([2.0, 12.0])
+    before, ground.model.latency_s = (
+        ground.model.latency_s,
+        TIMEOUT_S * chance.choice([0.3, 1.5]),
+    )
     time.sleep(1.5)
     ground.model.latency_s = before
     return ground.concurrency
@@ -113,6 +146,12 @@ def move_clock(ground: Ground, chance: random.Random) -> int:
     """Kill a command, and start the next one with a clock that is an hour off."""
     ground.clock_s = chance.choice([-3600, 3600])
     return kill_commands(ground, chance)
+
+
+def set_clock(ground: Ground, chance: random.Random) -> int:
+    """Set the clock of a running command by an hour, so that it differs from others."""
+    ground.set_clock(chance.choice(ground.commands), chance.choice([-3600, 3600]))
+    return ground.concurrency
 
 
 def restart_database(ground: Ground, chance: random.Random) -> int:
@@ -171,20 +210,40 @@ def break_disk(ground: Ground, chance: random.Random) -> int:
 
 def kill_container(ground: Ground, chance: random.Random) -> int:
     """Kill a container of the round."""
-    attempts = {one.attempt_id for one in ground.open_journal().find("")}
-    found = docker.from_env().containers.list(
-        filters={"label": ownership.ATTEMPT}, ignore_removed=True
-    )
-    own = [one for one in found if one.labels[ownership.ATTEMPT] in attempts]
-    with suppress(docker.errors.APIError):  # it has just ended
-        if own:
+    assert ground.docker
+    with (
+        closing(ground.docker.client()) as client,
+        suppress(docker.errors.APIError),
+    ):  # it has just ended
+        if own := client.containers.list(filters={"label": ownership.ATTEMPT}, ignore_removed=True):
             chance.choice(own).kill()
+    return 0
+
+
+def kill_docker(ground: Ground, chance: random.Random) -> int:
+    """Kill the Docker daemon, and start it again, which ends all containers."""
+    assert ground.docker
+    ground.docker.kill()
+    time.sleep(chance.uniform(0, 2))
+    ground.docker.start()
     return 0
 
 
 def kill_below_worker(ground: Ground, chance: random.Random) -> int:
     """Kill all shards of a worker."""
     kill_below(chance.choice(ground.workers))
+    return ground.concurrency
+
+
+def pause_below_worker(ground: Ground, chance: random.Random) -> int:
+    """Pause all shards of a worker for longer than their leases."""
+    paused = [psutil.Process(pid) for pid in below(chance.choice(ground.workers).pid)]
+    for act in (psutil.Process.suspend, psutil.Process.resume):
+        for process in paused:
+            with suppress(psutil.NoSuchProcess):
+                act(process)
+        if act is psutil.Process.suspend:
+            time.sleep(LEASE_S + chance.uniform(0.5, 3))
     return ground.concurrency
 
 
@@ -206,35 +265,35 @@ def kill_server(ground: Ground, chance: random.Random) -> int:
     return 0
 
 
-_ANYWHERE: list[Fault] = [cut_network, silence_network, delay_answers, refuse_calls, lose_answers]
+_ANYWHERE: list[Fault] = [
+    *(cut_network, silence_network, duplicate_answers, cut_answers, reorder_answers),
+    *(delay_answers, refuse_calls, lose_answers),
+]
 _LOCAL: list[Fault] = [
     kill_commands,
     kill_command_alone,
     stop_command,
     interrupt_twice,
     kill_child,
+    pause_command,
 ]
-
-
-_OF_RUNS: list[Fault] = [pause_command, damage_a_table]
+_OF_WORKERS: list[Fault] = [kill_below_worker, pause_below_worker, replace_worker, kill_server]
 
 
 def list_faults(
-    *, kind: str, place: str, database: str, is_distributed: bool, disk: Disk
+    *, kind: str, place: str, database: str, is_distributed: bool, has_clock: bool, disk: Disk
 ) -> dict[str, Fault]:
     """Return the faults that can strike such a round, by name."""
-    faults = [
-        *_ANYWHERE,
-        *([kill_below_worker, replace_worker, kill_server] if is_distributed else _LOCAL),
-    ]
+    faults = [*_ANYWHERE, *(_OF_WORKERS if is_distributed else _LOCAL)]
     if kind == "run" and not is_distributed:
-        faults += _OF_RUNS
+        faults.append(damage_a_table)
     if kind == "chat":
         faults.remove(interrupt_twice)  # it ends a turn, which changes the conversation
-    if not is_distributed and CLOCK.exists():
-        faults.append(move_clock)
+        faults.remove(pause_command)  # another one would be a second person who talks
+    if has_clock:
+        faults += [move_clock, set_clock]
     if place == "docker":
-        faults.append(kill_container)
+        faults += [kill_container, kill_docker]
     faults += {"small": [fill_disk], "fragile": [break_disk], "": []}[disk]
     faults.append(restart_database if database == "postgres" else fill_wal_with_noise)
     return {fault.__name__: fault for fault in faults}

@@ -3,17 +3,17 @@
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 from unittest.mock import patch
 
-import docker
 import psutil
 import yaml
 
@@ -26,16 +26,19 @@ from tests.fire.models import USD_PER_INPUT, USD_PER_OUTPUT, PaidModel
 from tests.fire.works import Experiment
 from tests.operation.running import kill_all, start_worker
 from tests.servers.cable import Cable
+from tests.servers.docker_daemon import DockerDaemon
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_home import copy_home, migrated
 from tests.servers.prefect_server import PrefectServer
 from tests.timing import as_variables
 
-CLOCK = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
-"""Debian's library that gives a program another clock, if it is installed."""
+CLOCK = Path(__file__).with_name("clock.c")
+"""A library that sets the clock of a program. That of Debian breaks Python's `time.sleep`."""
 
 LEASE_S = 4.0
+TIMEOUT_S = 4.0
+"""Time limit of a call."""
 PATIENCE_S = 240.0
 """Without a call or an end for this long, a round is stuck."""
 DISK_MB = 1200  # a run needs a gigabyte
@@ -64,6 +67,8 @@ class Ground:
         processes: int = 1,
         postgres: PostgresServer | None = None,
         prefect: PrefectServer | None = None,
+        docker: DockerDaemon | None = None,
+        has_clock: bool = False,
         disk: Disk = "",
         latency_s: float = 0.3,
     ) -> None:
@@ -71,6 +76,7 @@ class Ground:
         self.lake = folder / "disk" / "lake" if disk else folder / "lake"
         self._mount = {"small": mounted, "fragile": mounted_ext4}.get(disk)
         self.processes, self.concurrency = processes, int(declared["concurrency"])
+        self.docker, self._has_clock = docker, has_clock
         self.model, self.postgres = PaidModel(latency_s, work.create_script()), postgres
         self.commands: list[subprocess.Popen[bytes]] = []
         self.workers: list[subprocess.Popen[bytes]] = []
@@ -78,6 +84,8 @@ class Ground:
         """Exit code and output of each command that has ended by itself."""
         self.clock_s = 0
         """The next command's clock is this many seconds ahead."""
+        self._clocks: dict[int, Path] = {}
+        """Files with the clocks of commands, by pid."""
         self.declared, self._work, self._stack = declared, work, ExitStack()
         self.file = folder / f"{NAME}.yaml"
         self._outputs: dict[int, Path] = {}
@@ -92,6 +100,11 @@ class Ground:
             "OPENAI_API_KEY": "throw-away",
             "COLUMNS": "200",
         }
+        if docker:
+            self.environment["DOCKER_HOST"] = docker.url
+        if has_clock:
+            compile_ = ["cc", "-shared", "-fPIC", "-o", str(folder / "clock.so"), str(CLOCK)]
+            subprocess.run(compile_, check=True)
         if prefect is None:
             self.environment["PREFECT_HOME"] = str(folder / "prefect")
             copy_home("migrated", migrated, folder / "prefect")
@@ -112,7 +125,7 @@ class Ground:
                 "model": {
                     "name": f"openai/{arm}-0.7",
                     "api_base": address,
-                    "timeout_s": 8,
+                    "timeout_s": TIMEOUT_S,
                     "max_tokens": 1000,
                     "input_cost_per_token": USD_PER_INPUT,
                     "output_cost_per_token": USD_PER_OUTPUT,
@@ -146,20 +159,26 @@ class Ground:
     def start(self) -> None:
         """Start commands until as many run as the round has."""
         while len(self.commands) < self.processes:
-            clock = {"LD_PRELOAD": str(CLOCK), "FAKETIME": f"{self.clock_s:+d}s"}
-            shift = {**clock, "FAKETIME_DONT_FAKE_MONOTONIC": "1"} if self.clock_s else {}
-            output = self.folder / f"command-{len(self._outputs)}.log"
+            number = len(self._outputs)
+            output, clock = self.folder / f"command-{number}.log", self.folder / f"clock-{number}"
+            clock.write_bytes(struct.pack("l", self.clock_s))
+            preload = {"LD_PRELOAD": str(self.folder / "clock.so"), "FIRE_CLOCK": str(clock)}
             with output.open("wb") as file:
                 command = subprocess.Popen(
                     [*self.program, *self._work.list_arguments(self)],
-                    env={**self.environment, **shift},
+                    env={**self.environment, **(preload if self._has_clock else {})},
                     stdin=subprocess.DEVNULL,
                     stdout=file,
                     stderr=file,
                     start_new_session=True,
                 )
-            self._outputs[command.pid] = output
+            self._outputs[command.pid], self._clocks[command.pid] = output, clock
             self.commands.append(command)
+
+    def set_clock(self, command: "subprocess.Popen[bytes]", ahead_s: int) -> None:
+        """Set the clock of a running command."""
+        with self._clocks[command.pid].open("r+b") as file:
+            file.write(struct.pack("l", ahead_s))
 
     def collect(self) -> bool:
         """Note the commands that have ended. Return True if one has finished the work."""
@@ -215,9 +234,8 @@ class Ground:
 
     def list_leftovers(self) -> list[str]:
         """Return processes and containers that the round has left behind, after a short wait."""
-        attempts = {one.attempt_id for one in self.open_journal().find("")}
         deadline = time.monotonic() + 10
-        while (left := [*self._list_processes(), *_list_containers(attempts)]) and (
+        while (left := [*self._list_processes(), *self._list_containers()]) and (
             time.monotonic() < deadline
         ):
             time.sleep(0.2)
@@ -236,18 +254,15 @@ class Ground:
                 continue  # it has ended
         return found
 
+    def _list_containers(self) -> list[str]:
+        if self.docker is None:
+            return []
+        with closing(self.docker.client()) as client:
+            labelled = {"label": ownership.ATTEMPT}
+            found = client.containers.list(all=True, filters=labelled, ignore_removed=True)
+        return [f"container {container.name}" for container in found]
+
 
 def _find_task(row: dict[str, Any]) -> tuple[str, int]:
     """Return instance and repeat."""
     return _OWN_NAME.sub("", row["instance_id"]), row["repeat"]
-
-
-def _list_containers(attempts: set[str]) -> list[str]:
-    try:
-        client = docker.from_env()
-    except docker.errors.DockerException:
-        return []
-    found = client.containers.list(
-        all=True, filters={"label": ownership.ATTEMPT}, ignore_removed=True
-    )
-    return [f"container {c.name}" for c in found if c.labels[ownership.ATTEMPT] in attempts]

@@ -83,7 +83,7 @@ class Job(Experiment):
     def create_script(self) -> Script:
         """Look around, repair, and submit."""
         end = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && git diff"
-        return by_turn([command(turn) for turn in (*["cat calc.py"] * 6, REPAIR, end)])
+        return by_turn([command(turn) for turn in (*["cat calc.py"] * 20, REPAIR, end)])
 
     def prepare(self, ground: "Ground") -> None:
         """Start the forge."""

@@ -3,6 +3,7 @@
 import socket
 import struct
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 
@@ -13,6 +14,8 @@ class Cable:
         """Listen at an address, by default on a free port of the loopback."""
         self._target, self._address = port, at[0]
         self._silent = False
+        self.change: Callable[[bytes], bytes] | None = None
+        """What each piece of an answer becomes."""
         self._open: set[socket.socket] = set()
         self._listener = socket.create_server(at)
         self.port = int(self._listener.getsockname()[1])
@@ -35,7 +38,7 @@ class Cable:
 
     def mend(self) -> None:
         """Restore normal operation."""
-        self._silent = False
+        self._silent, self.change = False, None
         if self._listener.fileno() < 0:
             self._listener = socket.create_server((self._address, self.port))
             self._listen()
@@ -48,13 +51,15 @@ class Cable:
             while True:
                 near, _ = listener.accept()
                 far = socket.create_connection(("127.0.0.1", self._target))
-                for source, sink in ((near, far), (far, near)):
-                    self._open.add(source)
-                    threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+                for pump in ((near, far, False), (far, near, True)):
+                    self._open.add(pump[0])
+                    threading.Thread(target=self._pump, args=pump, daemon=True).start()
 
-    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+    def _pump(self, source: socket.socket, sink: socket.socket, is_answer: bool) -> None:
         with suppress(OSError):
             while data := source.recv(2**16):
+                if is_answer and self.change:
+                    data = self.change(data)
                 if not self._silent:
                     sink.sendall(data)
         with suppress(OSError):

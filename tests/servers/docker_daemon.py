@@ -85,6 +85,8 @@ class DockerDaemon:
             "pidfile": self._folder / "pid",
         }
         options = [f"--{name}={path}" for name, path in folders.items()]
+        # containerd ends with a killed daemon. An init that reaps nothing keeps its pid in use.
+        (folders["exec-root"] / "containerd" / "containerd.pid").unlink(missing_ok=True)
         no_network = ["--bridge=none", "--iptables=false", "--ip-forward=false"]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
