@@ -132,9 +132,12 @@ async def stream_completion(litellm: ModuleType, arguments: dict[str, Any], tell
     """Return the response of LiteLLM, as it would be without streaming.
 
     Raises:
-        EmptyAnswer: the answer broke off.
+        EmptyAnswer: the answer broke off, or has no choices.
     """
     _, chunks = await _receive(litellm, arguments, tell)
+    # Without a choice, LiteLLM makes an empty one up, which no role starts.
+    if not any(choice.delta.role for chunk in chunks for choice in chunk.choices):
+        raise EmptyAnswer("the answer has no choices")
     response = litellm.stream_chunk_builder(chunks, messages=arguments["messages"])
     name_of_provider = chunks[0]._hidden_params.get("provider_response_model")
     response.model = name_of_provider or response.model

@@ -285,19 +285,12 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
 def _as_stream(reply: Reply) -> Reply:
     """Return a completion as server-sent events: each word, the calls, the end, and the usage."""
     assert isinstance(reply.body, dict)
-    [choice] = reply.body["choices"]
-    message = choice["message"]
-    words = re.findall(r"\S+\s*", message.get("content") or "")
-    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-    deltas += [{"content": word} for word in words]
-    for index, call in enumerate(message.get("tool_calls") or ()):
-        deltas.append({"tool_calls": [{"index": index, **call}]})
-    ends = [None] * len(deltas) + [choice["finish_reason"]]
     base = {**reply.body, "object": "chat.completion.chunk"}
     del base["usage"]
     chunks = [
         {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": end}]}
-        for delta, end in zip([*deltas, {}], ends, strict=True)
+        for choice in reply.body["choices"]
+        for delta, end in _split(choice)
     ]
     chunks.append({**base, "choices": [], "usage": reply.body["usage"]})
     lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
@@ -306,6 +299,17 @@ def _as_stream(reply: Reply) -> Reply:
         body="".join([*lines, "data: [DONE]\n\n"]),
         headers={**reply.headers, "Content-Type": "text/event-stream"},
     )
+
+
+def _split(choice: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str | None]]:
+    """Yield the parts of a choice, each with the reason for its end."""
+    message = choice["message"]
+    yield {"role": "assistant", "content": ""}, None
+    for word in re.findall(r"\S+\s*", message.get("content") or ""):
+        yield {"content": word}, None
+    for index, call in enumerate(message.get("tool_calls") or ()):
+        yield {"tool_calls": [{"index": index, **call}]}, None
+    yield {}, choice["finish_reason"]
 
 
 def _read_turns(path: Path) -> list[Reply]:

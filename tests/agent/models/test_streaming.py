@@ -39,18 +39,22 @@ async def test_a_streamed_reply_is_the_same(answer: api.Reply) -> None:
     assert request["stream"] is True
 
 
-async def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
-    """The incomplete answer is not a reply."""
-    chunk = {
-        "id": "x",
-        "object": "chat.completion.chunk",
-        "created": 1,
-        "model": "gpt-4o",
-        "choices": [{"index": 0, "delta": {"content": "Two"}, "finish_reason": None}],
-    }
-    broken = api.Reply(
-        f"data: {json.dumps(chunk)}\n\n", headers={"Content-Type": "text/event-stream"}
-    )
+_CHUNK = {
+    "id": "x",
+    "object": "chat.completion.chunk",
+    "created": 1,
+    "model": "gpt-4o",
+    "choices": [{"index": 0, "delta": {"content": "Two"}, "finish_reason": None}],
+}
+_BROKEN = f"data: {json.dumps(_CHUNK)}\n\n"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [api.Reply(_BROKEN, headers={"Content-Type": "text/event-stream"}), api.empty_choices()],
+)
+async def test_an_answer_that_breaks_off_is_asked_for_again(broken: api.Reply) -> None:
+    """The incomplete answer is not a reply, and neither is one without a choice."""
     parts: list[str] = []
     reply, requests = await ask(parts.append, broken, api.text("Two files."))
     assert (reply.message["content"], reply.retries, len(requests)) == ("Two files.", 1, 2)
