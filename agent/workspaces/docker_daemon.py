@@ -92,6 +92,10 @@ def find_data_folder() -> str | None:
     return folder if os.path.isdir(folder) else None  # noqa: PTH112 - the daemon's, as text
 
 
+left_behind: set[str] = set()
+"""Containers that this process could not remove. They are the janitor's, although it lives."""
+
+
 def remove_container(name: str) -> bool:
     """Kill and remove a container with its anonymous volumes. Return True if it existed.
 
@@ -107,6 +111,7 @@ def remove_container(name: str) -> bool:
         if isinstance(error, APIError) and error.status_code == _CONFLICT:
             return True  # another process is removing it
         _log.warning("container %s is left behind: %s", name, error)
+        left_behind.add(name)
         return False
     return True
 

@@ -123,7 +123,8 @@ def _containers() -> Iterator[tuple[Leftover, str]]:
             age_s = max(0.0, time() - created.timestamp())
             attempt = item.labels.get(ownership.ATTEMPT)
             # An adopted container has its new owner in its name, because labels cannot change.
-            process = ownership.process_of(item.name)
+            is_left = item.name in docker_daemon.left_behind
+            process = "" if is_left else ownership.process_of(item.name)
             yield Leftover("container", item.name, attempt, age_s), process
 
 

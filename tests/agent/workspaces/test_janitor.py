@@ -198,6 +198,21 @@ async def test_an_adopted_container_belongs_to_its_new_program(
     await workspace.close()
 
 
+@pytest.mark.docker
+async def test_a_container_that_could_not_be_removed_is_a_leftover_of_a_living_program(
+    image: str, attempt: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon was away when the workspace was closed. The same program removes it later."""
+    labels = {"durabench.attempt": attempt}
+    workspace = await DockerWorkspace.open(image=image, base_commit="base", labels=labels)
+    assert await of_attempt(attempt) == []
+    with monkeypatch.context() as away:
+        away.setattr(janitor.docker_daemon, "client", lambda: _refuse())
+        await workspace.close()
+    assert len(await sweep_one(attempt)) == 1
+    assert await of_attempt(attempt) == []
+
+
 async def test_a_named_workspace_replaces_its_leftovers(attempt: str, temporary: Path) -> None:
     """A new workspace of the same name replaces the old one, whose close then removes nothing."""
 
