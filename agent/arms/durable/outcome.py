@@ -82,6 +82,8 @@ def full_outcome(state: State, workflow_status: WorkflowStatus, steps: Iterable[
     if workflow_status == "blocked":
         why = f"not reproduced: {state.reproduction.problem}"
     detail = why or _unproven(state) or f"{workflow_status}, {verdict}"
+    if final is not None and final.review.verdict == "accept" and not patch:
+        return Outcome("submitted", "", state.answer, report)
     return Outcome(_status(workflow_status, patch, state), patch, detail, report)
 
 

@@ -46,6 +46,8 @@ async def review_whole(
         **state.as_facts("task", "contract", "acceptance_criteria", "completed_steps"),
         "diff": head_and_tail(patch, SHOWN_DIFF),
     }
+    if state.answer:
+        facts["answer"] = state.answer
     return await _review("final_reviewer", "review_final", facts, verification, state, session)
 
 

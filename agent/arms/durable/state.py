@@ -238,6 +238,13 @@ class State(Evidence):
         return (self.finals[-1].patch if self.finals else "") or self.rescued
 
     @property
+    def answer(self) -> str:
+        """The facts for people who get no change; '' after a new test or any step."""
+        has_change = bool(self.steps or self.reproduction.anchor)
+        is_answer = self.task.for_reviewers and not has_change
+        return "\n".join(self.facts) if is_answer else ""
+
+    @property
     def last_step(self) -> StepResult | None:
         return self.steps[-1] if self.steps else None
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.agent.arms.durable.conftest import ANCHOR, FIX, TASK, WRITE, Solver, Use
+from tests.agent.arms.durable.conftest import ANCHOR, FIX, TASK, WRITE, Solver, Use, answer, review
 from tests.agent.arms.durable.test_lean import closed, work
 
 pytestmark = [pytest.mark.slow]
@@ -79,3 +79,18 @@ async def test_the_full_preset_submits_its_test(solve: Solver) -> None:
     assert solved.report["workflow_status"] == "completed"
     assert f"+++ b/{ANCHOR}" in solved.outcome.patch
     assert "+    return a + b" in solved.outcome.patch
+
+
+@pytest.mark.parametrize("verdict", ["accept", "revise"])
+async def test_the_full_preset_answers_without_a_change(solve: Solver, verdict: str) -> None:
+    """If a reviewer accepts the answer. A benchmark accepts none."""
+    planner = [answer(facts=["add subtracts", "in calc.py"], backlog=[], done=True)]
+    asked = replace(REVIEWED, statement="What does add do?")
+    contract = [answer(kind="docs", goal="say it", acceptance_criteria=["it is said"])]
+    roles = {"planner": planner, "contract": contract, "final_reviewer": [review(verdict)]}
+    solved = await solve(task=asked, **roles)
+    assert "add subtracts" in solved.model.told("final_reviewer")
+    assert (solved.outcome.status == "submitted") == (verdict == "accept")
+    assert (solved.outcome.detail == "add subtracts\nin calc.py") == (verdict == "accept")
+    graded = await solve(**roles)
+    assert graded.outcome.status == "gave_up"
