@@ -42,10 +42,14 @@ def _made_with_files(files: tuple[tuple[str, str], ...]) -> Path:
     return folder
 
 
+_TEMPORARY = tempfile.gettempdir()
+"""The folder for temporary files before a test has set another one."""
+
+
 @cache
 def _made() -> Path:
     """Return the folder of all repositories of this process."""
-    made = Path(tempfile.mkdtemp(prefix="made-once-"))
+    made = Path(tempfile.mkdtemp(prefix="made-once-", dir=_TEMPORARY))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made
 
