@@ -1,6 +1,5 @@
 """Sources of instances: Hugging Face, a local file, or a swebench 5 task repo."""
 
-import gc
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -74,8 +73,7 @@ def read(dataset: str, split: str = "test") -> Dataset:
         raw = _task_repo(path, split)
     else:
         raw = (commands.add_scripts(row, path) for row in _file(path))
-    with _without_collector():
-        parsed = [_parse(row, f"{dataset}, row {number}") for number, row in enumerate(raw, 1)]
+    parsed = [_parse(row, f"{dataset}, row {number}") for number, row in enumerate(raw, 1)]
     counts = Counter(row.instance_id for row in parsed)
     usable: list[Instance] = []
     unusable: list[UnusableRow] = []
@@ -94,18 +92,6 @@ def read(dataset: str, split: str = "test") -> Dataset:
         others = f"; none of its {len(parsed)} rows can be used" if len(parsed) > 1 else ""
         raise DatasetError(f"{unusable[0]}{others}")
     return Dataset(dataset, usable, unusable)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Pause the search for cycles, which rows do not have. It takes a fifth of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def load(dataset: str, split: str = "test") -> list[Instance]:

@@ -145,7 +145,7 @@ def grade(
     from flows.cli import console, running
     from flows.experiments.resources import Resources
     from flows.formats import predictions as predictions_files
-    from flows.server.api import has_server, prefect_api, settle
+    from flows.server.api import has_server, prefect_api
     from flows.storage import report_files
     from flows.storage.lake import Lake
 
@@ -165,7 +165,6 @@ def grade(
     else:
         from flows.cells.predictions_file import grade_file, grade_without_prefect, show_here
 
-        settle()
         running.run_here(
             lambda: grade_file(
                 predictions, source, settings, lake, grade_without_prefect, show_here

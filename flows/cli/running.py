@@ -19,7 +19,7 @@ from flows.experiments import forking, plan, selective
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.experiments.unfinished import OwnAttempt, find_or_start
-from flows.server.api import prefect_api, settle, wait_until_ready
+from flows.server.api import prefect_api, wait_until_ready
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from reports.format import plural
@@ -34,10 +34,9 @@ def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> 
     """Run an experiment and show its report, complete or not."""
     failure: IncompleteRun | GateFailed | None = None
     published: list[Report] = []
-    # Check first: starting a server takes seconds.
     distributed = declared.execution == "distributed"
-    asyncio.run(plan.check(declared, lake, runs_here=not distributed))
-    with prefect_api():
+    with prefect_api():  # a private server starts meanwhile
+        asyncio.run(plan.check(declared, lake, runs_here=not distributed))
         from flows.benchmark import benchmark as flow
         from flows.report import on_report
 
@@ -86,7 +85,6 @@ def run_flow(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = F
             # LiteLLM takes seconds to import; do it while the server starts.
             waits.append(http.load_in_thread())
         await asyncio.gather(*waits)
-        settle()
         with tags("durabench"):
             return await flow()
 

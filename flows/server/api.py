@@ -2,7 +2,7 @@
 
 The private server is Prefect's own, a fork of the command on a free loopback port with the user's
 own Prefect database. It is started first, not on the flow's first request, so that it starts up
-while this process is still importing and reading its data.
+while this process is still importing, and checking what it was given.
 
 The first contact detects a wrong address of a configured server at once. Later outages are retried
 (`flows.server.retry`), and Prefect's own client waits for minutes. A server that never answered is
@@ -12,7 +12,6 @@ more often a mistake than a restart.
 import atexit
 import base64
 import ctypes
-import gc
 import logging
 import multiprocessing.connection
 import os
@@ -86,7 +85,7 @@ def has_server() -> bool:
         if is_of_prefect and b"api" in content:
             from prefect.settings import PREFECT_API_URL
 
-            return PREFECT_API_URL.value() is not None
+            return bool(PREFECT_API_URL.value())
     return False
 
 
@@ -110,14 +109,10 @@ def prefect_api() -> Iterator[None]:
         logging.raiseExceptions = False
         # Its clients connect again. Their library prints the traceback of the lost connection.
         logging.getLogger("websockets").setLevel(logging.CRITICAL)
-    if url := os.environ.get("PREFECT_API_URL"):
-        contact(url)
-        yield
-        return
-    from prefect.settings import PREFECT_API_URL
+    if has_server():
+        from prefect.settings import PREFECT_API_URL
 
-    if url := PREFECT_API_URL.value():  # only Prefect can read its profile
-        contact(url)
+        contact(str(PREFECT_API_URL.value()))
         yield
         return
     with _private_server():
@@ -127,8 +122,6 @@ def prefect_api() -> Iterator[None]:
 @contextmanager
 def _private_server() -> Iterator[None]:
     """Start a private server, and direct this process to it during the block."""
-    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -138,24 +131,10 @@ def _private_server() -> Iterator[None]:
     # process exits, and would wait for a stopped server. Exit handlers run in reverse order of
     # registration.
     atexit.register(server.stop)
-    settings = {PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: credentials}
-    with _in_every_thread(url, credentials), temporary_settings(settings):
-        yield
-
-
-@contextmanager
-def _in_every_thread(url: str, credentials: str) -> Iterator[None]:
-    """Make the API the global setting during the block.
-
-    Settings of a context do not reach the thread that sends what runs log: Prefect would start
-    another server for it.
-    """
-    from prefect.context import refresh_global_settings_context
-
     variables = {"PREFECT_API_URL": url, PRIVATE: url, CLIENTS: credentials}
     before = {name: os.environ.get(name) for name in variables}
     os.environ |= variables
-    refresh_global_settings_context()
+    _refresh_settings()
     try:
         yield
     finally:
@@ -163,17 +142,19 @@ def _in_every_thread(url: str, credentials: str) -> Iterator[None]:
             os.environ.pop(name)
             if value is not None:
                 os.environ[name] = value
-        refresh_global_settings_context()
+        _refresh_settings()
 
 
-def settle() -> None:
-    """Exempt everything imported so far from garbage collection.
+def _refresh_settings() -> None:
+    """Make Prefect read the variables again if it has read them.
 
-    Imports create a million objects. Scanning all of them takes a second, from time to time and
-    once more when the process ends. Without this, `python -m tests.bench mini` measures a sixth
-    more processor time.
+    They become its global settings. Settings of a context do not reach the thread that sends what
+    runs log: Prefect would start another server for it.
     """
-    gc.freeze()
+    if "prefect" in sys.modules:
+        from prefect.context import refresh_global_settings_context
+
+        refresh_global_settings_context()
 
 
 async def wait_until_ready() -> None:
@@ -208,7 +189,6 @@ def _serve(port: int, credentials: str) -> None:
     from prefect.context import refresh_global_settings_context
 
     refresh_global_settings_context()
-    settle()
     start(host="127.0.0.1", port=port, ui=False, scheduler=False, late_runs=False, analytics=False)
 
 
@@ -221,7 +201,7 @@ class _PrivateServer:
     def __init__(self, port: int, credentials: str) -> None:
         self._arguments = port, credentials
         self._lock, self._is_stopped = threading.Lock(), False
-        # The fork shares the modules that this process has imported so far.
+        # It imports Prefect at the same time as this process, which has not done so yet.
         self._process = self._start(multiprocessing.get_context("fork").Process)
         threading.Thread(target=self._restart, daemon=True).start()
 
@@ -235,10 +215,11 @@ class _PrivateServer:
         self._process.kill()
 
     def _restart(self) -> None:
-        for _ in range(_RESTARTS):
+        for left in reversed(range(_RESTARTS + 1)):
+            # The kernel ends a server together with the thread that has started it: stay.
             multiprocessing.connection.wait([self._process.sentinel])
             with self._lock:
-                if self._is_stopped:
+                if self._is_stopped or not left:
                     return
                 # A fork would copy locks that other threads hold by now.
                 self._process = self._start(multiprocessing.get_context("spawn").Process)

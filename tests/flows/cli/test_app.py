@@ -4,6 +4,7 @@ import re
 import resource
 import subprocess
 import sys
+from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 
@@ -186,11 +187,13 @@ class TestBeforeAServerIsStarted:
         path = experiment(f"name: t\nselect: {{ids: [durabench__quillet-1]}}\narms: {arms}\n")
         fails("debug", f"durabench__{instance}", "-x", path, *arguments, because=because)
 
-    def test_docker_without_a_daemon_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A request for Docker is refused if no daemon answers."""
-        monkeypatch.setattr("agent.workspaces.docker_daemon._connect", refuse_docker)
-        path = experiment(f"name: t\narms: [{GOLD}]\n")
-        fails("run", path, "-e", "docker", because="environment: docker was asked for, but")
+
+def test_docker_without_a_daemon_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request for Docker is refused if no daemon answers."""
+    monkeypatch.setattr("flows.cli.running.prefect_api", nullcontext)
+    monkeypatch.setattr("agent.workspaces.docker_daemon._connect", refuse_docker)
+    path = experiment(f"name: t\narms: [{GOLD}]\n")
+    fails("run", path, "-e", "docker", because="environment: docker was asked for, but")
 
 
 def refuse_docker() -> None:
