@@ -152,6 +152,10 @@ class Database:
         with self._shared.turn:
             return self._retry(vacuum)
 
+    def connect(self) -> Connection:
+        """Return a connection for something else than a transaction."""
+        return self._engine.connect()
+
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()

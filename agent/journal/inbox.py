@@ -5,57 +5,18 @@ same id and text is the first one. An attempt states what it waits for, so that 
 a request is refused.
 """
 
-import asyncio
 import json
-from collections import defaultdict
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, cast
 
 from sqlalchemy import Connection
 
 from agent.errors import MessageRefused
 from agent.journal import leases
+from agent.journal.bells import ring, ring_elsewhere
 from agent.journal.database import Database, execute, reads, writes
 from agent.journal.types import Lease
-
-_BELLS: dict[str, set["Bell"]] = defaultdict(set)
-"""By attempt. Other processes look at the journal from time to time instead."""
-
-
-class Bell:
-    """Wakes a coroutine. Use it as a block, in which no ring is lost."""
-
-    def __init__(self, attempt_id: str) -> None:
-        self._attempt_id = attempt_id
-        self._rang = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-
-    def __enter__(self) -> Self:
-        _BELLS[self._attempt_id].add(self)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        _BELLS[self._attempt_id].discard(self)
-
-    async def wait(self, most_s: float) -> None:
-        """Wait for the next ring since the last wait, for `most_s` seconds at most."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._rang.wait(), most_s)
-        self._rang.clear()
-
-    def ring(self) -> None:
-        """Wake the coroutine, from any thread."""
-        with suppress(RuntimeError):  # its event loop has ended
-            self._loop.call_soon_threadsafe(self._rang.set)
-
-
-def ring(attempt_id: str) -> None:
-    """Ring the bells of an attempt."""
-    for bell in [*_BELLS.get(attempt_id, ())]:
-        bell.ring()
-
 
 MessageKind = Literal["say", "end", "approve", "revise", "reject"]
 """Kinds of messages.
@@ -256,6 +217,7 @@ def _send(connection: Connection, attempt_id: str, message: InboxMessage) -> Inb
         text=message.text,
         sender=message.sender,
     ).fetchone()
+    ring_elsewhere(connection, attempt_id)
     return _to_message(row)
 
 

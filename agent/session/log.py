@@ -29,8 +29,8 @@ from agent.journal import (
     TreeRef,
     Wanted,
 )
+from agent.journal.bells import Bell, ring
 from agent.journal.blobs import Blobs
-from agent.journal.inbox import Bell, ring
 from agent.session.reuse import Reuse
 from agent.workspaces import Checkpoint
 
@@ -126,7 +126,7 @@ class StepLog:
         """State the reason of a wait, and the position of the last message that was read."""
 
     def listen(self) -> Bell:
-        """Return a bell that rings when a message comes from this process."""
+        """Return a bell that rings when a message comes."""
         return Bell("")
 
 
@@ -256,7 +256,7 @@ class JournalLog(StepLog):
         ring(self.lease.attempt_id)
 
     def listen(self) -> Bell:
-        return Bell(self.lease.attempt_id)
+        return Bell(self.lease.attempt_id, self.journal.database)
 
     def _add(self, step: EndedStep) -> None:
         """Let a step wait for the next write."""

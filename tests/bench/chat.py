@@ -24,7 +24,7 @@ from agent.journal import Attempt, InboxMessage, Journal
 from agent.models import Message, Model, ModelReply, ModelRequest, http
 from tests.agent.arms.conftest import TASK
 from tests.agent.attempts import open_session
-from tests.bench import waiting
+from tests.bench import terminal, waiting
 from tests.bench.durability import Memory
 from tests.bench.timing import Bound
 from tests.servers import openai_server
@@ -79,7 +79,7 @@ def run(folder: Path, *, pairs: int) -> list[Bound]:
     longest, direct = max(ms[SQLITE]), max(ms[DIRECT])
     title, detail = f"{SQLITE}, beyond a direct call, maximum", f"{longest:.2f}, {direct:.2f} ms"
     bounds.append(Bound(title, longest - direct, MAXIMUM_MS, "ms", detail))
-    return [*bounds, *waiting.figures(folder)]
+    return [*bounds, *waiting.figures(folder), terminal.figure(folder)]
 
 
 def _update(side: "subprocess.Popen[str]") -> float:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from agent.errors import Interrupted, MessageRefused
 from agent.journal import InboxMessage, MessageKind, RecordedStep
-from agent.journal.inbox import Bell
+from agent.journal.bells import Bell
 from agent.session.steps import Step, from_record
 from agent.timings import timings
 from flows.cli import console, tracing

@@ -4,9 +4,15 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    nullcontext,
+    redirect_stderr,
+    redirect_stdout,
+)
 from io import UnsupportedOperation
-from typing import Protocol
+from typing import Protocol, TextIO, cast
 
 from agent.journal import InboxMessage
 from flows.display.terminal import fit, out, show
@@ -16,6 +22,8 @@ from reports.values import in_line
 
 _STYLES = {"person": "bold cyan", "agent": "bold green", "tool": "dim"}
 _PART = 65_536
+_BETWEEN_WRITES_S = 0.02
+"""Time between two texts above the line. prompt_toolkit's own 0.2 s make a generated text jump."""
 
 
 class Prompt(Protocol):
@@ -99,10 +107,15 @@ class _Terminal:
     @asynccontextmanager
     async def printing_above(self) -> AsyncIterator[None]:
         from prompt_toolkit.application import run_in_terminal
-        from prompt_toolkit.patch_stdout import patch_stdout
+        from prompt_toolkit.patch_stdout import StdoutProxy
 
+        proxy = StdoutProxy(sleep_between_writes=_BETWEEN_WRITES_S, raw=True)
         try:
-            with patch_stdout(raw=True):
+            with (
+                proxy,
+                redirect_stdout(cast("TextIO", proxy)),
+                redirect_stderr(cast("TextIO", proxy)),
+            ):
                 yield
         finally:
             # prompt_toolkit prints in a thread, which passes texts to this event loop while a line

@@ -1,9 +1,14 @@
 """The inbox of an attempt, on SQLite and PostgreSQL."""
 
+import asyncio
+import subprocess
+import sys
+
 import pytest
 
 from agent.errors import FencedError, MessageRefused
 from agent.journal import Attempt, InboxMessage, Journal, Lease
+from agent.journal.bells import Bell
 from tests.agent.journal.workers import attempt
 
 
@@ -115,3 +120,24 @@ def test_a_wait_is_answered_by_the_next_message(journal: Journal, lease: Lease) 
     journal.acquire("a1", "second", 60)
     with pytest.raises(FencedError):
         inbox.begin_wait(lease, "answer", "which?", 1)
+
+
+_SEND = """
+import sys
+from agent.journal import InboxMessage, Journal
+Journal.open(sys.argv[1]).inbox("a1").send(InboxMessage("m", "say", "hello", "ann"))
+"""
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+async def test_a_message_of_another_process_wakes_who_waits(
+    journal: Journal, started: Attempt, url: str
+) -> None:
+    """PostgreSQL notifies, so that nobody waits for the next look at the inbox."""
+    with Bell("a1", journal.database) as bell, Bell("a2", journal.database) as other:
+        waits = [asyncio.create_task(each.wait(60)) for each in (bell, other)]
+        await asyncio.to_thread(subprocess.run, [sys.executable, "-c", _SEND, url], check=True)
+        await asyncio.wait_for(waits[0], 10)
+        assert texts(journal) == ["hello"]
+        assert not waits[1].done()
+        waits[1].cancel()
