@@ -107,8 +107,10 @@ def prefect_api() -> Iterator[None]:
             logging.getLogger(name).propagate = False
         # Prefect would print an error for every batch of records that a restarting server misses.
         logging.raiseExceptions = False
-        # Its clients connect again. Their library prints the traceback of the lost connection.
-        logging.getLogger("websockets").setLevel(logging.CRITICAL)
+        # Its clients connect again. Their library prints the traceback of the lost connection, and
+        # its services the number of items that they could not send.
+        for name in ("websockets", "EventsWorker", "APILogWorker"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     if has_server():
         from prefect.settings import PREFECT_API_URL
 

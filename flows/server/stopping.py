@@ -22,6 +22,7 @@ from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.events import emit_event
 from prefect.exceptions import Abort, ObjectNotFound, Pause
+from prefect.settings import get_current_settings
 from prefect.states import AwaitingRetry, Cancelled, Crashed, Suspended
 
 from agent.errors import Interrupted
@@ -36,6 +37,9 @@ PAUSED = "durabench.flow-run.paused"
 
 WORKER_STOPPED = "Its worker was stopped. Calls in flight were finished."
 """Message of a flow run whose worker was stopped."""
+
+_RETRIES_AT_STOP = 2
+"""Requests that Prefect's client repeats after a signal, for 6 s. Its 5 take a minute each time."""
 
 
 @asynccontextmanager
@@ -109,6 +113,7 @@ def _handle_signals(stop: Stop, start_countdown: Callable[[], None]) -> Iterator
         if number == signal.SIGHUP:
             discard(*terminals)
         loop.call_soon_threadsafe(start_countdown)
+        get_current_settings().client.max_retries = _RETRIES_AT_STOP
         # Not here: the signal may have interrupted a logger, which would wait for itself.
         loop.call_soon_threadsafe(
             say, "stopping: calls in flight are finished and recorded; once more stops at once"

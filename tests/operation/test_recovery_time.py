@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,9 @@ AFTER_A_SERVER_S = 10.0
 """Time after which a new cell has begun, once the server answers again."""
 
 AWAY_S = 5.0
+
+STOPPED_S = 90.0
+"""Time until a command without its server has ended after a signal."""
 
 
 def lose_the_server(server: PrefectServer, database: PostgresServer) -> None:
@@ -79,3 +83,20 @@ def test_new_cells_begin_soon_after_an_outage(
         kill_all(running)
     assert resolved(on_postgres, name) == {"skill-1.0": CELLS}
     assert set(simulation.calls.values()) == {1}
+
+
+def test_a_stop_without_its_server_ends(
+    tmp_path: Path, simulation: Simulation, api_base: str
+) -> None:
+    """Prefect's own client would repeat each of its last requests for a minute."""
+    with PrefectServer(tmp_path) as server:
+        given = {"arms": arms(api_base)[-1:], "select": {"sample": CELLS}, "concurrency": AT_ONCE}
+        running = begin(server, name="stopped", execution="local", **given)
+        try:
+            wait_until(lambda: len(simulation.calls) > AT_ONCE, every_s=0.1)
+            server.stop(signal.SIGKILL)
+            running.send_signal(signal.SIGINT)
+            assert running.wait(STOPPED_S) == 3
+            assert "the Prefect server was lost" in server.printed(running).splitlines()[-1]
+        finally:
+            kill_all(running)

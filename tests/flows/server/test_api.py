@@ -54,6 +54,7 @@ with api.prefect_api():
     setup_logging()
     logging.getLogger("websockets.client").error("keepalive ping failed")
     logging.getLogger("prefect._internal.concurrency").error("EventsWorker failed")
+    logging.getLogger("EventsWorker").warning("Still processing items")
 """
 
 
