@@ -1,6 +1,6 @@
 """Bells: a message wakes the coroutine that waits for it, also from another process on PostgreSQL.
 
-A ring can be lost, as when the database restarts. So whoever waits also looks from time to time.
+A ring can be lost, as when the database restarts. So each wait is short, and looks at the journal.
 """
 
 import asyncio
