@@ -174,6 +174,7 @@ def test_a_cost_of_zero_is_unknown_in_a_metered_arm_too(lake: LakeBuilder) -> No
         assert (pair.priced_pairs, {pair.cost_ratio} <= {0.5, 2.0}) == (4 - zeros, True)
         assert report.arm(arm).cost.is_lower_bound
         assert f"{arm}: an unmetered $0 for {zeros} of 4 cells" in warnings
+    assert "no cost for" not in warnings
     connection = open_marts(lake.root, "trial")
     budget, *_ = read_budgets(connection, [*parts, "paid"])
     connection.close()

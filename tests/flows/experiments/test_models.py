@@ -117,9 +117,11 @@ def test_a_server_has_to_be_reached(address: str, why: str) -> None:
     ]
 
 
-def test_a_provider_has_to_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "ALL_PROXY"])
+def test_a_provider_has_to_be_reached(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """So does the proxy on the way to it, unless NO_PROXY names the provider."""
-    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("HTTPS_PROXY")
+    monkeypatch.setenv(variable, "http://127.0.0.1:9")
     monkeypatch.setenv("GROQ_API_KEY", "k")
     why = "cannot be reached: 127.0.0.1:9 refuses connections; check the network"
     assert of_model(name=GROQ) == [f"arm a: {GROQ} {why}"]

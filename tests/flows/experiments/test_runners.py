@@ -64,6 +64,10 @@ def instance() -> Instance:
     [
         ("pytest --deselect tests/test_secret.py::test_x -k secret tests/test_secret.py", PYTEST),
         ("pytest -W error tests/test_secret.py", PYTEST.replace(" {", " -W error {")),
+        (
+            "/usr/bin/python3.9 -m pytest -W error tests/test_secret.py",
+            f"python -m {PYTEST.replace(' {', ' -W error {')}",
+        ),
         ("python -m unittest tests.test_secret", "python -m unittest -v {paths}"),
         (
             "./tests/runtests.py secret.tests --parallel 1",

@@ -314,7 +314,14 @@ def test_a_damaged_binding_is_one_line(enter: Enter, tmp_path: Path) -> None:
     """A damaged binding is refused in one line, and adopting the journal repairs it."""
     settings = Settings(str(tmp_path / "lake"))
     begin(enter(settings))
-    (tmp_path / "lake/.journal/binding.json").write_text("{")
+    binding = tmp_path / "lake/.journal/binding.json"
+    binding.write_text("{")
     assert "is damaged" in refusal(enter(settings))
-    journals.adopt(enter(settings))
+    lake = enter(settings)
+    before, after, taken = journals.adopt(lake)
+    assert (before, taken) == (None, 1)
+    assert journals.home(lake).lake_id == after.lake_id
+    binding.unlink()  # the lake gets another id, which the same process knows at once
+    _, after, _ = journals.adopt(lake)
+    assert journals.home(lake).lake_id == after.lake_id
     begin(enter(settings))
