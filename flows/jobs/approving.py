@@ -53,6 +53,11 @@ def is_approved(lake: Lake, row: Row) -> bool:
     return decisions[-1:] == ["approve"]
 
 
+def is_asked(lake: Lake, row: Row) -> bool:
+    """Return True if the patch of a job waits for a decision, or an earlier run has got one."""
+    return open_journal(lake).inbox(_address(row)).wait() is not None
+
+
 async def decide(lake: Lake, waiting: Sequence[Row], question: str) -> bool | None:
     """Return a person's decision on patches, or None if the flow run cannot wait for one.
 

@@ -23,13 +23,14 @@ from flows.experiments import resources
 from flows.experiments.cell_state import find_unsolved
 from flows.experiments.cells import Cell, Place
 from flows.experiments.earlier import resume_attempts
+from flows.experiments.keys import attempt_id_of
 from flows.experiments.plan import declare
 from flows.experiments.probe import refuse_unusable_models
+from flows.experiments.records import get_journal_attempt
 from flows.experiments.stop import Stop
-from flows.jobs import approving, body, commits, publishing, rows, verification
+from flows.jobs import approving, body, commits, mailbox, publishing, rows, verification
 from flows.jobs.changes import tell_automation
 from flows.jobs.flow_runs import name_job
-from flows.jobs.mailbox import describe_asks, read_asks
 from flows.jobs.preparing import Prepared, open_place, prepare
 from flows.jobs.request import Request, forge_token
 from flows.jobs.verification import NO_EVIDENCE, CandidatePatch, Checks, Judged
@@ -44,7 +45,7 @@ from flows.storage import journals
 from flows.storage.cleanup import clean_up_around
 from flows.storage.files import patch_sha256
 from flows.storage.lake import Lake, Row
-from reports.quoting import quote_text
+from reports.quoting import quote_block, quote_text
 
 _AT_BASE = WeakValueDictionary[str, asyncio.Lock]()
 """Locks by key: steps of a pipeline that start at the same commit verify it once."""
@@ -160,6 +161,10 @@ async def await_approval(row: Row, store: Lake) -> Row:
     question += quote_text(row["reason"])
     if warning := tell_automation(row["patch"]):
         question += f"\n\n**The patch {quote_text(warning)}**"
+    if not await asyncio.to_thread(approving.is_asked, store, row):
+        request = Request.model_validate_json(row["request"])
+        about = f"{question}\n\n`durabench job show {row['job_id']} --patch` prints the patch."
+        await asyncio.to_thread(publishing.comment_question, request, "approval", about)
     decision = await approving.decide(store, [row], question)
     if decision is None:
         return row
@@ -174,6 +179,7 @@ async def solve_job(prepared: Prepared, row: Row, store: Lake, stop: Stop) -> Ro
     Raises:
         GateFailed, IncompleteRun, Interrupted, UsageError: as in `job`.
     """
+    earlier = await asyncio.to_thread(mailbox.read_asks, store, row["job_id"])
     try:
         report = partial(rows.report, store, row)
         async with open_place(prepared, store, report) as place:
@@ -184,8 +190,15 @@ async def solve_job(prepared: Prepared, row: Row, store: Lake, stop: Stop) -> Ro
         stored = await asyncio.to_thread(rows.read, store, row["job_id"])
         if stored is not None and stored["state"] == "cancelled":
             return stored
-        asks = await asyncio.to_thread(read_asks, store, row["job_id"])
-        return rows.update(store, row, state="waiting", detail=describe_asks(asks) or str(error))
+        asks = await asyncio.to_thread(mailbox.read_asks, store, row["job_id"])
+        detail = mailbox.describe_asks(asks) or str(error)
+        row = rows.update(store, row, state="waiting", detail=detail)
+        for ask in asks:
+            if ask not in earlier:
+                about = quote_block(ask.about[: mailbox.MOST_CHARACTERS])
+                await asyncio.to_thread(
+                    publishing.comment_question, prepared.request, ask.wanted, about
+                )
     return row
 
 
@@ -248,6 +261,8 @@ async def _solve_all(
         rows.report(store, prepared.row, "running the tests at the base commit")
         await _verify_base(prepared, place, store)
     rows.update(store, prepared.row, detail="")
+    attempts = [get_journal_attempt(cell, attempt_id_of(cell)) for cell in cells]
+    await asyncio.to_thread(mailbox.start, store, prepared.request.job_id, attempts)
     works: list[Awaitable[Any]] = [_solve_one(prepared, cell, store, stop) for cell in cells]
     if prepared.checks is not None and prepared.follows:  # earlier steps have shown that it works
         works.append(_verify_base(prepared, place, store))

@@ -5,8 +5,9 @@ import json
 import re
 import secrets
 import socket
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ from agent.session.steps import ActionResult, Step, from_record
 from flows.display.errors import UsageError
 from flows.experiments.secret_kinds import check_readable
 from flows.storage.job_names import experiment_of, resolve_attempt
-from flows.storage.journals import existing_journal
+from flows.storage.journals import existing_journal, open_journal
 from flows.storage.lake import Lake
 from reports.values import arguments_of
 
@@ -160,6 +161,44 @@ def reads_messages(attempt: Attempt) -> bool:
     """Return True if the agent of an attempt reads messages."""
     agent = _agent_of(attempt)
     return agent in ARMS and ARMS[agent].hears
+
+
+def leave(lake: Lake, job_id: str, message: InboxMessage) -> None:
+    """Leave a message for all attempts of a job. Those that have not started get it then."""
+    check(message)
+    journal, name = open_journal(lake), _early(job_id)
+    journal.start(Attempt(name, name, "early", job_id, 0, "{}"))
+    journal.inbox(name).send(message)
+    _hand_over(journal, [message], read_open_attempts(lake, job_id))
+
+
+def is_left(lake: Lake, job_id: str, message_id: str) -> bool:
+    """Return True if a message with this id was left for a job."""
+    journal = existing_journal(lake)
+    messages = journal.inbox(_early(job_id)).read() if journal else []
+    return any(message.id == message_id for message in messages)
+
+
+def start(lake: Lake, job_id: str, attempts: Sequence[Attempt]) -> None:
+    """Start the attempts of a job in the journal, with the messages that were left for them."""
+    journal = open_journal(lake)
+    for attempt in attempts:
+        journal.start(attempt)
+    # After the start: who leaves a message looks for attempts afterwards.
+    _hand_over(journal, journal.inbox(_early(job_id)).read(), attempts)
+
+
+def _hand_over(
+    journal: Journal, messages: Sequence[InboxMessage], attempts: Sequence[Attempt]
+) -> None:
+    for message in messages:
+        for attempt in filter(reads_messages, attempts):
+            with suppress(MessageRefused):  # it has ended, or has it as a decision
+                journal.inbox(attempt.attempt_id).send(replace(message, n=0, sent_at=None))
+
+
+def _early(job_id: str) -> str:
+    return f"early-{job_id}"
 
 
 def _agent_of(attempt: Attempt) -> str:

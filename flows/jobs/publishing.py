@@ -14,6 +14,7 @@ from eval.repositories import OWN_REFS, RepositorySource, is_refused
 from flows.display.errors import UsageError
 from flows.display.terminal import say
 from flows.jobs import body, commits, forge, rows
+from flows.jobs.forges.protocol import LABEL
 from flows.jobs.request import TOKEN, Request, access_to, slug
 from flows.jobs.request import forge as forge_address
 from flows.storage.images import cache_folder
@@ -81,12 +82,25 @@ def answer(row: Row, request: Request, source: RepositorySource) -> None:
 
 def comment_failure(request: Request, reason: str) -> None:
     """Comment why a job failed where a person asked for it on a forge."""
+    _comment_asked(request, f"failed: {quote_text(forge.cut(reason, _MOST_CHARACTERS))}")
+
+
+def comment_question(request: Request, wanted: str, question: str) -> None:
+    """Comment what a job waits for, and how to answer, where a person asked for it on a forge.
+
+    `question` is in Markdown.
+    """
+    how = f"`@{LABEL} approve`" if wanted == "approval" else f"`@{LABEL}` and the answer"
+    _comment_asked(request, f"waits for your {wanted}: comment {how}.\n\n{question}")
+
+
+def _comment_asked(request: Request, text: str) -> None:
     if request.asked_on is None:
         return
     page, kind, number = request.asked_on.rsplit("/", 2)
     source = repositories.source(page, forge_address())
-    text = f"Job `{request.job_id}` failed: {quote_text(forge.cut(reason, _MOST_CHARACTERS))}"
-    _comment(request.job_id, source, int(number), text, is_pull=kind == "pull")
+    whole = f"Job `{request.job_id}` {text}"
+    _comment(request.job_id, source, int(number), whole, is_pull=kind == "pull")
 
 
 def _comment(

@@ -16,7 +16,9 @@ from hashlib import sha256
 
 from fastapi import APIRouter, Request
 
-from agent.errors import InfrastructureError, one_line
+from agent.arms import ARMS
+from agent.errors import InfrastructureError, MessageRefused, one_line
+from agent.journal import InboxMessage
 from eval import repositories
 from eval.digests import canonical_digest
 from eval.errors import DatasetError
@@ -25,12 +27,13 @@ from flows.display.errors import UsageError
 from flows.jobs import rows
 from flows.jobs.forge import connect, find_page, is_pull_of
 from flows.jobs.forges import github, gitlab
-from flows.jobs.forges.protocol import SIGN, Event, Forge
-from flows.jobs.mailbox import read_open_attempts
+from flows.jobs.forges.protocol import LABEL, SIGN, Event, Forge
+from flows.jobs.mailbox import is_left, leave, read_asks, read_open_attempts
 from flows.jobs.request import TOKEN, access_to
 from flows.jobs.request import Request as JobRequest
 from flows.jobs.request import forge as forge_address
 from flows.jobs.service import orders, repairs
+from flows.jobs.service.board import JobStatus
 from flows.jobs.service.feed import Service, Used
 from flows.jobs.service.guard import Problem
 from flows.jobs.service.orders import JobMessage
@@ -51,7 +54,7 @@ _turn = asyncio.Lock()
 
 Answer = dict[str, str]
 
-_REFUSALS = (Problem, UsageError, DatasetError, InfrastructureError)
+_REFUSALS = (Problem, UsageError, DatasetError, InfrastructureError, MessageRefused)
 
 
 @router.post("/webhook", status_code=202)
@@ -75,7 +78,7 @@ async def webhook(request: Request, service: Used) -> Answer:
         return {"ignored": "it concerns no job"}
     names = ("x-gitea-delivery", "x-github-delivery", "idempotency-key", "x-gitlab-event-uuid")
     key = next((headers[name] for name in names if name in headers), "")
-    return await act(service, address, event, key)
+    return await act(service, address, event, key, set())
 
 
 def _check_signature(headers: Mapping[str, str], body: bytes) -> None:
@@ -102,8 +105,10 @@ def _check_signature(headers: Mapping[str, str], body: bytes) -> None:
         raise Problem(401, f"the signature is not of the secret in {SECRET}")
 
 
-async def act(service: Service, address: str, event: Event, key: str) -> Answer:
+async def act(service: Service, address: str, event: Event, key: str, told: set[Event]) -> Answer:
     """Start or continue the job that an event is about. `key` is the same for the same delivery.
+
+    The problem of an event without one is commented on once: it is then among those `told`.
 
     Raises:
         Problem, UsageError, InfrastructureError: it cannot be ordered, or the forge refuses.
@@ -125,6 +130,8 @@ async def act(service: Service, address: str, event: Event, key: str) -> Answer:
         try:
             if row is None:
                 wanted: JobRequest | str = await _start(service, page, forge, event, job_id)
+            elif await asyncio.to_thread(is_left, service.lake, row["job_id"], _name(event)):
+                return {"ignored": f"job {row['job_id']} has it already"}
             else:
                 is_own = is_pull_of(source, row["pull_request"], event.number)
                 is_over = not await asyncio.to_thread(
@@ -137,7 +144,12 @@ async def act(service: Service, address: str, event: Event, key: str) -> Answer:
             wanted = wanted.model_copy(update={"asked_on": f"{page}/{kind}/{event.number}"})
             return await _order(service, forge, wanted, event, key)
         except _REFUSALS as error:
-            if key:  # no second try follows
+            # Without a key, a second try follows. It may fail in the same way for ever.
+            is_late = isinstance(error, InfrastructureError) or (
+                isinstance(error, Problem) and error.status == 503
+            )
+            if key or not (is_late or event in told):
+                told.add(event)
                 await _comment(forge, event, f"This is not possible now: {quote_text(str(error))}")
             raise
 
@@ -210,14 +222,50 @@ async def _order(
         known_until = job.updated_at if job.is_final else job.submitted_at
         if job.state == "done" or event.at <= known_until:
             return {"ignored": f"job {job_id} has it already"}
-        if not job.is_final:
-            message = JobMessage(text=event.text, sender=event.user)
-            if event.text:
-                await orders.send(service, job, message, once)
-            return {"job": job_id}
-    await orders.submit(service, wanted, once)
-    await _comment(forge, event, f"Job `{job_id}` works on this.")
+        if job.is_final:
+            _check_hearing(wanted, event)
+    if job is None or job.is_final:
+        await orders.submit(service, wanted, once)
+    if job is not None and event.text:
+        await _pass_on(service, job, wanted, event)
+    if job is None or job.is_final:
+        await _comment(forge, event, f"Job `{job_id}` works on this.")
     return {"job": job_id}
+
+
+async def _pass_on(service: Service, job: JobStatus, wanted: JobRequest, event: Event) -> None:
+    """Pass the text of a mention on to a job. It is left for attempts that have not started.
+
+    Raises:
+        Problem: the job takes none.
+    """
+    asks = await asyncio.to_thread(read_asks, service.lake, job.id)
+    at_work = await asyncio.to_thread(read_open_attempts, service.lake, job.id)
+    wants_approval = job.state == "waiting" and (not asks or asks[0].wanted == "approval")
+    message = JobMessage(text=event.text, sender=event.user)
+    if wants_approval and event.text.strip(" .!").casefold() == "approve":
+        await orders.approve(service, job)
+    elif wants_approval and not asks:
+        raise Problem(409, f"job {job.id} waits for approval: comment `@{LABEL} approve`")
+    elif wants_approval:
+        revise = message.model_copy(update={"kind": "revise"})
+        await orders.send(service, job, revise, _name(event))
+    elif at_work and not job.is_final:
+        await orders.send(service, job, message, _name(event))
+    else:
+        _check_hearing(wanted, event)
+    left = InboxMessage(_name(event), "say", event.text, event.user)
+    await asyncio.to_thread(leave, service.lake, job.id, left)
+
+
+def _check_hearing(wanted: JobRequest, event: Event) -> None:
+    if event.text and not any(ARMS[arm.agent].hears for arm in wanted.arms):
+        raise Problem(409, f"the agents of job {wanted.job_id} read no messages: wait for its end")
+
+
+def _name(event: Event) -> str:
+    """Return the id of an event's text as a message, however it is delivered."""
+    return f"{event.number}-{event.at.isoformat()}-{event.user}"[:200]
 
 
 async def _comment(forge: Forge, event: Event, text: str) -> None:
@@ -244,6 +292,7 @@ async def watching(service: Service, addresses: Sequence[str]) -> AsyncIterator[
 async def _watch(service: Service, address: str) -> None:
     since = datetime.now(UTC) - _CAUGHT_UP
     settled: set[str] = set()
+    told: set[Event] = set()
     while True:
         now = datetime.now(UTC)
         try:
@@ -258,7 +307,7 @@ async def _watch(service: Service, address: str) -> None:
             is_whole = True
             for event in sorted(events, key=lambda each: each.at):
                 try:
-                    answer = await act(service, address, event, "")
+                    answer = await act(service, address, event, "", told)
                 except _REFUSALS as error:  # it is read again
                     _log.warning("%s #%d: %s", address, event.number, one_line(error))
                     is_whole = False

@@ -23,8 +23,8 @@ async def test_only_known_people_who_may_write_start_jobs(
     monkeypatch.setenv(FORGE, forge.url)
     monkeypatch.setenv(TOKEN, forge.token)
     event = Event(datetime.now(UTC), 7, user=user, text="Fix it.")
-    answer = await act(NO_SERVICE, f"{forge.url}/{NAME}", event, "")
+    answer = await act(NO_SERVICE, f"{forge.url}/{NAME}", event, "", set())
     assert answer == {"ignored": f"{user or 'an unknown user'} may not write to {NAME}"}
     monkeypatch.delenv(TOKEN)
     with pytest.raises(UsageError, match="the service has no token"):
-        await act(NO_SERVICE, f"{forge.url}/{NAME}", event, "")
+        await act(NO_SERVICE, f"{forge.url}/{NAME}", event, "", set())
