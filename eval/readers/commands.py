@@ -156,7 +156,7 @@ def _parse_pro(row: Mapping[str, Any]) -> Instance:
     if not (image := row.get("image") or row.get("dockerhub_tag")):
         raise DatasetError("without dockerhub_tag or image has no image")
     files = ",".join(_read_names(row, "selected_test_files_to_run"))
-    checkout = str(row["before_repo_set_cmd"] or "").strip().splitlines()[-1:]
+    checkout = str(row.get("before_repo_set_cmd") or "").strip().splitlines()[-1:]
     script = base64.b64encode(str(row["run_script"]).encode()).decode()
     out, err = f"{_PRO_FOLDER}/stdout.log", f"{_PRO_FOLDER}/stderr.log"
     run = f"bash {_PRO_FOLDER}/run_script.sh {shlex.quote(files)} >{out} 2>{err}"

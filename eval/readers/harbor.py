@@ -7,6 +7,7 @@ separate verifier does. The reward file decides: 1 is resolved.
 import base64
 import gzip
 import io
+import json
 import re
 import shlex
 import tarfile
@@ -171,7 +172,7 @@ def _parse(folder: Path) -> Instance:
     row = {
         "instance_id": name,
         "difficulty": config.metadata.get("difficulty"),
-        "environment": tomllib.loads(_read_text(folder / CONFIG)).get("environment"),
+        "environment": _read_toml(folder / CONFIG).get("environment"),
         "dockerfile": dockerfile,
         "context": canonical_digest(list(_list_files(folder / "environment"))),
         "tests": tests,
@@ -213,10 +214,7 @@ def _name(folder: Path) -> str:
 
 def _read_config(folder: Path) -> _Config:
     try:
-        content = tomllib.loads(_read_text(folder / CONFIG))
-        config = _Config.model_validate(content)
-    except tomllib.TOMLDecodeError as error:
-        raise DatasetError(f"has a task.toml that is not TOML: {error}") from None
+        config = _Config.model_validate(_read_toml(folder / CONFIG))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
@@ -239,6 +237,8 @@ def _read_config(folder: Path) -> _Config:
         raise DatasetError("needs a running service (healthcheck, collect): run it with Harbor")
     if "allowlist" in config.networks.values():
         raise DatasetError("reaches some hosts only (allowed_hosts): run it with Harbor")
+    if any("\n" in value for value in config.environment.env.values()):
+        raise DatasetError("has several lines in a variable of [environment]: run it with Harbor")
     variables = (config.environment.env, config.verifier.env, config.solution.env)
     for name, value in chain.from_iterable(each.items() for each in variables):
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
@@ -248,7 +248,18 @@ def _read_config(folder: Path) -> _Config:
     return config
 
 
+def _read_toml(path: Path) -> dict[str, Any]:
+    """Return a file as values of JSON: dates become text."""
+    text = _read_text(path)
+    try:
+        content: dict[str, Any] = json.loads(json.dumps(tomllib.loads(text), default=str))
+    except (ValueError, RecursionError) as error:
+        raise DatasetError(f"has a {path.name} that is not TOML: {error}") from None
+    return content
+
+
 def _read_text(path: Path) -> str:
+    _refuse_link(path)
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -286,11 +297,17 @@ def _find_root(config: _Config, dockerfile: str) -> str:
 
 def _list_files(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield path and digest of each file of a folder."""
+    _refuse_link(folder)
     for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
-        if path.is_symlink():
-            raise DatasetError(f"has a symbolic link, {path.name}")
+        _refuse_link(path)
         if path.is_file():
             yield str(path.relative_to(folder)), canonical_digest(path.read_bytes().hex())
+
+
+def _refuse_link(path: Path) -> None:
+    """Raise DatasetError if a path leads elsewhere: it could be any file of this machine."""
+    if path.is_symlink():
+        raise DatasetError(f"has a symbolic link, {path.name}")
 
 
 def _pack(folder: Path) -> str:

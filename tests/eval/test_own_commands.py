@@ -88,6 +88,8 @@ def test_each_kind_has_its_image_place_and_resources(kinds: dict[str, Row]) -> N
         "pro": ("jefzda/sweap-images:a.b-1", "/app"),
     }
     assert "(\nset -e\nmake\nmake check\n)" in read["rebench"].eval_script
+    del kinds["pro"]["before_repo_set_cmd"]
+    assert read_row(kinds["pro"]).image == read["pro"].image
     unnamed = read_row({**kinds["live"], "docker_image": None})
     assert unnamed.image == "starryzhang/sweb.eval.x86_64.a_1776_b-1"
     assert read["live"].demand.memory_gb == 16

@@ -112,6 +112,8 @@ def test_the_reward_of_a_task_decides(tmp_path: Path) -> None:
 
 REFUSED: dict[str, tuple[str, str | None, str]] = {
     "is not TOML": ("task.toml", "=", "has a task.toml that is not TOML"),
+    "deep": ("task.toml", f"a = {'[' * 5000}", "has a task.toml that is not TOML"),
+    "long": ("task.toml", f"a = {'1' * 5000}", "has a task.toml that is not TOML"),
     "wrong value": ("task.toml", "[verifier]\ntimeout_sec = -1", "verifier.timeout_sec"),
     "windows": ("task.toml", "[environment]\nos = 'windows'", "needs containers of windows"),
     "gpu": ("task.toml", "[environment]\ngpus = 1", "needs a GPU"),
@@ -119,6 +121,7 @@ REFUSED: dict[str, tuple[str, str | None, str]] = {
     "steps": ("task.toml", "[[steps]]\nname = 'a'", "with several steps"),
     "other image": ("task.toml", "[verifier.environment]\ncpus = 1", "another image for its tests"),
     "secrets": ("task.toml", "[verifier]\nenv = {A = '${KEY}'}", "takes A from this machine"),
+    "lines": ("task.toml", '[environment]\nenv = {A = "b\\nc"}', "several lines"),
     "memory": ("task.toml", "[environment]\nmemory = 'much'", "memory must be a positive number"),
     "some hosts": (
         "task.toml",
@@ -168,12 +171,31 @@ def test_a_task_limits_time_and_network(tmp_path: Path) -> None:
     assert networks == [False, True]
 
 
-def test_links_of_a_task_are_not_followed(tmp_path: Path) -> None:
-    """A link among the tests could copy a file of this machine into a container."""
+@pytest.mark.parametrize(
+    "name", ["tests/passwd", "instruction.md", "task.toml", "tests", "environment", "solution"]
+)
+def test_links_of_a_task_are_not_followed(tmp_path: Path, name: str) -> None:
+    """A link could copy a file of this machine into a prompt or a container."""
+    elsewhere = write_task(tmp_path / "elsewhere")
+    (elsewhere / "tests" / "passwd").write_text("secret")
+    link = write_task(tmp_path / "hello") / name
+    if link.exists():
+        link.rename(tmp_path / "moved")
+    link.symlink_to(elsewhere / name)
+    with pytest.raises(DatasetError, match=f"symbolic link, {link.name}"):
+        harbor.parse(tmp_path / "hello")
+
+
+def test_a_date_in_a_task_is_text(tmp_path: Path) -> None:
+    """TOML has dates, which rows and digests do not."""
     folder = write_task(tmp_path / "hello")
-    (folder / "tests" / "passwd").symlink_to("/etc/passwd")
-    with pytest.raises(DatasetError, match="symbolic link, passwd"):
-        harbor.parse(folder)
+    date = "2026-01-02"
+    (folder / "task.toml").write_text(
+        f"[metadata]\ndifficulty = {date}\n[environment]\nof = {date}"
+    )
+    instance = harbor.parse(folder)
+    assert instance.digest
+    assert instance.row["difficulty"] == instance.row["environment"]["of"] == date
 
 
 def test_equal_folders_are_equal_instances(tmp_path: Path) -> None:
