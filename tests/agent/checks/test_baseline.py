@@ -18,7 +18,8 @@ FILES = {
     "calc.py": "def add(a, b):\n    return a + b\n",
     "tests/test_add.py": "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n",
     "tests/test_broken.py": "import os\n\nos._exit(3)\n",
-    "tests/test_old.py": "def test_old():\n    assert False\n\n\ndef test_new():\n    pass\n",
+    "tests/test_none.py": "NUMBER = 1\n",
+    "tests/test_old.py": "def test_old():\n  assert 0\n\ndef test_new():\n  open('left', 'w')\n",
 }
 PATHS = sorted(FILES)[1:]
 NEW = (
@@ -55,23 +56,28 @@ async def test_files_that_work_are_the_baseline_of_a_patch(tmp_path: Path) -> No
     cache: dict[str, BaseRun] = {}
     checks = []
     async with runs.session() as session:
+        base = session.tree
         before = await baseline(PATHS, TOOLS, Protection(), session, cache=cache)
         steps = len(session.steps)
-        assert await baseline(PATHS, TOOLS, Protection(), session, cache=cache) == before
+        some = [path for path in PATHS if path in cache]
+        assert await baseline(some, TOOLS, Protection(), session, cache=cache) == before
         assert len(session.steps) == steps
-        base = session.tree
-        for patch in (f"{NEW} b + a\n", f"{NEW} a - b\n", NEW.replace("def add", "def sum")):
-            checks.append(
-                await check_patch(patch, PATHS[:2], TOOLS, Protection(), session, PATHS[2:])
-            )
+        assert session.tree == base  # without the file that a test leaves
+        for patch, tests in (
+            (f"{NEW} b + a\n", PATHS),
+            (f"{NEW} a - b\n", PATHS[:1]),
+            (NEW.replace("def add", "def sum"), []),
+        ):
+            new = [] if tests == PATHS else PATHS[-1:]
+            checks.append(await check_patch(patch, tests, TOOLS, Protection(), session, new))
             await session.take(base)
     good, bad, none = checks
-    assert before.paths == good.tests == ("tests/test_add.py", "tests/test_old.py")
+    add, old = "tests/test_add.py", "tests/test_old.py"
+    assert before.paths == good.tests == (add, old)
     assert before.run is not None
     assert before.run.exit_code == 1
-    assert before.left_out == good.left_out == ()
-    old = "tests/test_old.py::test_old fails and did not before"  # as a new test, it has to pass
-    assert (good.failures, good.unproven) == ((old,), "")
-    assert bad.failures == ("tests/test_add.py::test_add fails and did not before", old)
+    assert (good.failures, good.unproven, before.left_out, good.left_out) == ((), "", (), ())
+    why = "fails and did not before"
+    assert bad.failures == (f"{add}::test_add {why}", f"{old}::test_old {why}")
     assert "assert add(1, 2) == 3" in bad.output
     assert none.failures[0].startswith("the patch does not apply: error: ")
