@@ -108,6 +108,7 @@ async def grade(
         timeout_s=timeout_s,
         harness_version=harness.version(),
         reason="; ".join(filter(None, [verdict.reason, hint])),
+        reward=report.reward,
         fail_to_pass_success=report.fail_to_pass_success,
         fail_to_pass_failure=report.fail_to_pass_failure,
         pass_to_pass_success=report.pass_to_pass_success,

@@ -34,6 +34,8 @@ class LogReport:
     it reads the whole log, and the patch under test can write anything to that log."""
     reason: str = ""
     """Reason for the verdict by own rules, or `""`."""
+    reward: float | None = None
+    """Reward of a Harbor task; None for others, and without a readable one."""
     fail_to_pass_success: tuple[str, ...] = ()
     fail_to_pass_failure: tuple[str, ...] = ()
     pass_to_pass_success: tuple[str, ...] = ()

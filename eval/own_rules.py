@@ -75,7 +75,8 @@ async def read_report(
                 reason = f"no reward was written to {LOGS}"
                 return LogReport(resolved=False, results_found=False, reason=reason)
             reason = "" if reward in (0, 1) else f"the reward is {reward:g}"
-            return LogReport(resolved=reward == 1, results_found=True, reason=reason)
+            share = reward if 0 <= reward <= 1 else None
+            return LogReport(reward == 1, results_found=True, reason=reason, reward=share)
         case "swebench":
             statuses = harness.parse_log(rules.parser, log)
         case _:

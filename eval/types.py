@@ -154,6 +154,7 @@ class Evaluation:
     timeout_s: float
     harness_version: str
     reason: str = ""
+    reward: float | None = None
     """Reason if the outcome is not simply resolved or unresolved."""
     fail_to_pass_success: tuple[str, ...] = ()
     fail_to_pass_failure: tuple[str, ...] = ()

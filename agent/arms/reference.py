@@ -20,11 +20,14 @@ async def gold(task: Task, session: Session, options: ArmOptions) -> Outcome:
     """Apply the reference patch, or run the reference script, and submit the resulting diff.
 
     Raises:
-        WorkspaceError: the patch does not apply, so the image is not the instance's.
+        WorkspaceError: the task has neither, or the patch does not apply, so the image is not the
+            instance's.
     """
     if task.reference_script:
         await session.run(task.reference_script, timeout_s=_SOLVE_TIMEOUT_S)
         return Outcome("submitted", await session.diff(), "reference script")
+    if not task.reference_patch.strip():
+        raise WorkspaceError(f"{task.id} has no reference solution", retryable=False)
     # base64 carries carriage returns, other encodings and binary hunks through a shell.
     encoded = base64.b64encode(task.reference_patch.encode("utf-8", "surrogateescape")).decode()
     applied = await session.run(

@@ -28,7 +28,10 @@ from flows.experiments.cells import Submission
 from flows.experiments.keys import is_cached, result_name
 from flows.server.logs import run_log, verdict_line
 from flows.storage.journals import open_journal
-from flows.storage.lake import Lake
+from flows.storage.lake import Lake, Row
+
+_LATER_COLUMNS: Row = {**resources.UNKNOWN, "reward": None}
+"""Columns of `evaluations` that rows of earlier releases lack."""
 
 _TURNS: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -82,7 +85,7 @@ async def grade_again(
     reasons = dict.fromkeys([*(row.get("audit_reasons") or []), *map(str, doubts)])
     verdict = get_audited_verdict(first.outcome, in_doubt=bool(reasons))
     gradings = (row.get("gradings") or 1) + 1
-    row = resources.UNKNOWN | row | records.audit_columns(verdict, reasons, gradings)
+    row = _LATER_COLUMNS | row | records.audit_columns(verdict, reasons, gradings)
     lake.write("evaluations", experiment, arm, unit, [row])
     line = verdict_line(evaluation, verdict, reasons)
     run_log().info("%s, again: %s", submission.label, line)
@@ -170,7 +173,7 @@ def _take_over(submission: Submission, where: list[str], lake: Lake) -> Verdict:
     [row] = lake.read("evaluations", *where)
     copy = row | {"attempt_id": submission.attempt_id, "repeat": submission.repeat}
     if lake.read("evaluations", *_where(submission)) != [copy]:
-        lake.write("evaluations", *_where(submission), [resources.UNKNOWN | copy])
+        lake.write("evaluations", *_where(submission), [_LATER_COLUMNS | copy])
     return Verdict(row["outcome"], row["reason"])
 
 

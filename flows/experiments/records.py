@@ -332,6 +332,7 @@ def evaluation_row(evaluation: Evaluation, submission: Submission, audited: Audi
         "outcome": evaluation.outcome,
         "resolved": evaluation.resolved,
         "reason": make_readable(evaluation.reason),
+        "reward": evaluation.reward,
         **audit_columns(audited.verdict, map(str, audited.reasons), gradings=1),
         "fail_to_pass_success": list(evaluation.fail_to_pass_success),
         "fail_to_pass_failure": list(evaluation.fail_to_pass_failure),

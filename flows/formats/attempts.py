@@ -107,6 +107,9 @@ class AttemptFacts(BaseModel):
     )
     verdict: EvaluationOutcome | None = None
     reason: str = Field(default="", description="explains an unusual verdict")
+    reward: Annotated[float, AllowInfNan(False)] | None = Field(
+        default=None, description="of a Harbor task"
+    )
 
     @field_validator("detail", "reason", mode="before")
     @classmethod

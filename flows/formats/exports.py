@@ -184,10 +184,10 @@ def _read_selected(
         parameters,
     ).fetchall()
     evaluations = connection.execute(
-        "select attempt_id, outcome, reason from marts.counted_evaluations"
+        "select attempt_id, outcome, reason, reward from marts.counted_evaluations"
     ).fetchall()
     connection.close()
-    verdicts = {attempt_id: (outcome, reason) for attempt_id, outcome, reason in evaluations}
+    verdicts = {attempt_id: verdict for attempt_id, *verdict in evaluations}
     rows = {row["attempt_id"]: row for row in lake.rows("attempts", experiment)}
     patches = {
         row["attempt_id"]: row["model_patch"] for row in lake.rows("predictions", experiment)
@@ -197,7 +197,7 @@ def _read_selected(
     forks = {attempt.attempt_id for attempt in recorded if attempt.parent_id is not None}
     for arm, attempt_id in selected:
         row, patch = rows[attempt_id], patches.get(attempt_id)
-        verdict, reason = verdicts.get(attempt_id, (None, ""))
+        verdict, reason, reward = verdicts.get(attempt_id, (None, "", None))
         facts = AttemptFacts.model_validate(
             {
                 **{name: row[name] for name in AttemptFacts.model_fields if name in row},
@@ -207,6 +207,7 @@ def _read_selected(
                 "patch_json": None if patch is None else copy_exactly(patch),
                 "verdict": verdict,
                 "reason": reason,
+                "reward": reward,
             }
         )
         limits = {name: f"{row[name]:g}" for name in resources.UNKNOWN if row[name] is not None}

@@ -211,6 +211,7 @@ def _list_rows(arm: str, unit: str, attempt: ExchangedAttempt) -> Iterator[tuple
                 harness_version=attempt.graded_by,
                 tests=attempt.tests,
                 reason=facts.reason,
+                reward=facts.reward,
                 patch_sha256="" if patch is None else patch_sha256(patch),
             ),
         )

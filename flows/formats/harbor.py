@@ -126,7 +126,8 @@ def _read_attempt(
     lines = _read_lines(folder, trial) if with_steps else {}
     failure, info = trial.failure, trial.agent_info
     kind = failure.exception_type if failure else ""
-    outcome, verdict = _read_ending(failure, _read_reward(trial, reward))
+    value = _read_reward(trial, reward)
+    outcome, verdict = _read_ending(failure, value)
     model = info.model_info
     name = "/".join(filter(None, [model.provider, model.name])) if model else ""
     name = "none" if info.name in CONTROLS else name or "unknown"
@@ -150,6 +151,7 @@ def _read_attempt(
         duration_s=sum(seconds) if len(seconds) == len(executions) else None,
         verdict=verdict,
         reason=kind if verdict == "infrastructure" else "",
+        reward=value if verdict in ("resolved", "unresolved") else None,
     )
     version = "" if info.version == "unknown" else info.version
     order = (trial.started_at.isoformat() if trial.started_at else "", trial.trial_name)

@@ -21,8 +21,8 @@ _OTHER = re.compile(r"[^\w.-]+")
 def write_job(name: str, dataset: str, attempts: Sequence[ExchangedAttempt], folder: Path) -> None:
     """Write a job with a trial for each attempt. The agent of a trial has the name of the arm.
 
-    A resolved attempt has the reward 1, another verdict 0. Times of phases other than the agent's
-    are unknown, and so they are left out.
+    An attempt without a reward has 1 if it is resolved, and 0 otherwise. Times of phases other than
+    the agent's are unknown, and so they are left out.
     """
     job_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{name} {[a.digest for a in attempts]}"))
     trials = [_create_trial(attempt, dataset, job_id, folder) for attempt in attempts]
@@ -69,7 +69,8 @@ def _create_trial(
         }
     rewards = None
     if facts.verdict not in (None, "infrastructure"):
-        rewards = {"rewards": {"reward": float(facts.verdict == "resolved")}}
+        reward = float(facts.verdict == "resolved") if facts.reward is None else facts.reward
+        rewards = {"rewards": {"reward": reward}}
     return {
         "id": str(uuid.uuid5(uuid.NAMESPACE_OID, f"{attempt.digest}")),
         "task_name": facts.instance_id,
@@ -118,7 +119,7 @@ def _create_result(
             if trial["exception_info"]:
                 kind = trial["exception_info"]["exception_type"]
                 failures.setdefault(kind, []).append(trial["trial_name"])
-        mean = len(rewards.get("1.0", ())) / len(own)
+        mean = sum(float(value) * len(names) for value, names in rewards.items()) / len(own)
         evals[f"{agent}__{dataset}"] = {
             "n_trials": len(own),
             "n_errors": sum(map(len, failures.values())),

@@ -67,6 +67,7 @@ def evaluation_row(
     *,
     harness_version: str,
     reason: str = "",
+    reward: float | None = None,
     patch_sha256: str = "",
     tests: Mapping[str, list[str]] | None = None,
 ) -> Row:
@@ -81,6 +82,7 @@ def evaluation_row(
         "outcome": outcome,
         "resolved": outcome == "resolved",
         "reason": reason,
+        "reward": reward,
         "audit_reasons": [],
         "gradings": 1,
         **{column: (tests or {}).get(column, []) for column in columns},

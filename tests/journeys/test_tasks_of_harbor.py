@@ -105,6 +105,8 @@ def test_the_reward_of_a_task_decides(tmp_path: Path) -> None:
         ("gold-none", "hello"),
         ("gold-none", "ctrf"),
     }
+    halves = [row["reward"] for row in terminal.rows("evaluations") if row["instance_id"] == "half"]
+    assert halves == [0.5] * 4
     assert "job exists" in terminal.durabench("export", "h", "--harbor", "job", code=2)
     checked = terminal.durabench("images", "preflight", "--dataset", "tasks", "--id", "hello")
     assert "passes" in checked

@@ -16,6 +16,7 @@ final as (
         outcome = 'infrastructure' as is_infrastructure,
         resolved,
         reason,
+        reward,
         audited_verdict,
         coalesce(audited_verdict = 'suspect', false) as is_suspect,
         coalesce(audit_reasons, []) as audit_reasons,

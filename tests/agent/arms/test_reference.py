@@ -29,3 +29,10 @@ async def test_gold_refuses_a_workspace_that_is_not_the_instances(solve: Solver)
     with pytest.raises(WorkspaceError, match="does not apply") as caught:
         await solve(arm="gold", task=stranger)
     assert not caught.value.retryable
+
+
+async def test_gold_refuses_a_task_without_a_reference(solve: Solver) -> None:
+    """A Harbor task need not have a solution."""
+    with pytest.raises(WorkspaceError, match=f"{TASK.id} has no reference solution") as caught:
+        await solve(arm="gold", task=replace(TASK, reference_patch=""))
+    assert not caught.value.retryable
