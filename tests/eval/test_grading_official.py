@@ -294,7 +294,8 @@ def test_the_verdict_is_the_official_one(
     else:
         assert mine.resolved == theirs.report["resolved"]
         assert mine.outcome == ("resolved" if mine.resolved else "unresolved")
-        assert theirs.report.get("infra_failure_reason", "") in mine.reason
+        if name != "kills":  # our log ends with the shell, and theirs with the tests that go on
+            assert theirs.report.get("infra_failure_reason", "") in mine.reason
         # The official runner reads no test results for a prediction that is null.
         if not theirs.report["patch_is_None"]:
             assert _tests(mine) == _without_empty(theirs.report.get("tests_status", {}))

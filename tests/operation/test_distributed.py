@@ -98,10 +98,7 @@ def test_a_run_can_be_watched(server: PrefectServer) -> None:
     expect(server, begin(server, name="seen", select={"sample": 1}))
     # One that was taken from a crowded worker is cancelled, and another has its place.
     of_run = [run for run in shards(server, "seen") if run["state"]["type"] != "CANCELLED"]
-    count = len(of_run)
-    assert {run["name"] for run in of_run} == {
-        f"seen: shard {number + 1} of {count}" for number in range(count)
-    }
+    assert all(re.fullmatch(r"seen: shard [12] of [12]", run["name"]) for run in of_run)
     assert all("durabench" in run["tags"] for run in of_run)
     messages = " ".join(run["state"]["message"] for run in of_run)
     assert "1 resolved" in messages
@@ -120,9 +117,15 @@ def test_a_run_can_be_watched(server: PrefectServer) -> None:
     [instance] = {cell.instance_id for cell in report(server, "seen").cells}
     cells = {f"{arm} · {instance}" for arm in ("mini", "null")}
     # A patch that another experiment of the lake had graded is not graded again.
-    of_cells = wait_until(partial(completed, server, [run["id"] for run in of_run], len(cells)))
-    said = {task["name"]: task["state"]["message"] for task in of_cells}
-    assert cells <= said.keys() <= cells | {f"grade {cell}" for cell in cells}
+    said: dict[str, str] = {}
+
+    def have_ended() -> bool:
+        tasks = completed(server, [run["id"] for run in of_run], len(cells)) or ()
+        said.update({task["name"]: task["state"]["message"] for task in tasks})
+        return cells <= said.keys()
+
+    wait_until(have_ended)
+    assert said.keys() <= cells | {f"grade {cell}" for cell in cells}
     assert re.fullmatch(r"submitted · \d+ calls · \$0\.\d+", said[f"mini · {instance}"])
     if verdict := said.get(f"grade mini · {instance}"):
         assert re.match(r"resolved, fail-to-pass (\d+) of \1, ", verdict)

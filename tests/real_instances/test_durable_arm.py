@@ -77,7 +77,7 @@ async def solve(instance: Instance, preset: str, model: RoleModel) -> Outcome:
         instance.problem_statement,
         instance.base_commit,
         instance.patch,
-        runner_of_instance(instance),
+        runner=runner_of_instance(instance),
     )
     options = DurableOptions.model_validate({"profile": {"preset": preset}})
     async with Session.start(
