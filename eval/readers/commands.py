@@ -6,10 +6,12 @@ commands, a line. The verdict follows the rules of its publisher (`OwnRules`).
 
 import ast
 import base64
+import json
 import re
 import reprlib
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -127,6 +129,8 @@ def _name_live_image(row: Mapping[str, Any]) -> str:
 
 def _parse_rebench(row: Mapping[str, Any]) -> Instance:
     config = row.get("install_config")
+    with suppress(ValueError, TypeError, RecursionError):  # some copies of the rows hold a text
+        config = json.loads(config)  # type: ignore[arg-type]
     if not isinstance(config, Mapping):
         raise DatasetError("without install_config has no commands: use its full dataset")
     if not row.get("image_name"):

@@ -88,6 +88,9 @@ def test_each_kind_has_its_image_place_and_resources(kinds: dict[str, Row]) -> N
         "pro": ("jefzda/sweap-images:a.b-1", "/app"),
     }
     assert "(\nset -e\nmake\nmake check\n)" in read["rebench"].eval_script
+    config = json.dumps(kinds["rebench"]["install_config"])
+    as_text = read_row({**kinds["rebench"], "install_config": config})
+    assert as_text.eval_script == read["rebench"].eval_script
     del kinds["pro"]["before_repo_set_cmd"]
     assert read_row(kinds["pro"]).image == read["pro"].image
     unnamed = read_row({**kinds["live"], "docker_image": None})
