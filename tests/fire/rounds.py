@@ -22,6 +22,8 @@ from tests.servers.prefect_server import PrefectServer
 ARMS = ("mini", "mini_retry", "loop", "durable")
 INSTANCES = 6
 CONCURRENCY = 3
+MAX_BURST = 4
+"""Maximum number of faults without a charged call between them."""
 
 _GOOD_ERROR = re.compile(r"^durabench: .+", re.MULTILINE)
 _ENDS = (0, 130, 143, -signal.SIGTERM)
@@ -102,7 +104,7 @@ class Round:
             faults=(),
         )
         names = [*drawn.list_faults()]
-        faults = chance.choices(names, k=chance.randint(8, 14))
+        faults = chance.choices(names, k=chance.randint(24, 40))
         # A damaged table is noticed by the report, at the end.
         faults.sort(key=lambda name: name == "damage_a_table")
         return replace(drawn, faults=tuple(faults))
@@ -228,18 +230,25 @@ def _strike(round_: Round, ground: Ground, outcome: Outcome) -> None:
     faults = round_.list_faults()
     if not _wait_for_calls(ground, 1):
         return
-    for name in round_.faults:
+    left = [*round_.faults]
+    while left:
+        burst = [left.pop(0) for _ in range(min(len(left), chance.randint(1, MAX_BURST)))]
         if not _wait_for_calls(ground, chance.randint(0, 2)):
             return
-        time.sleep(chance.uniform(0, 0.4))
-        if ground.collect() or not ground.commands:
-            continue
-        outcome.allowed += faults[name](ground, chance)
-        outcome.struck.append(name)
-        since = time.monotonic()
+        struck_at = []
+        for name in burst:
+            time.sleep(chance.uniform(0, 0.4))
+            if ground.collect():
+                return
+            ground.start()
+            outcome.allowed += faults[name](ground, chance)
+            outcome.struck.append(name)
+            struck_at.append((name, time.monotonic()))
         if not _wait_for_calls(ground, 1):
             return
-        outcome.recoveries_s.setdefault(name, []).append(time.monotonic() - since)
+        called_at = time.monotonic()
+        for name, since in struck_at:
+            outcome.recoveries_s.setdefault(name, []).append(called_at - since)
 
 
 def _wait_for_calls(ground: Ground, calls: int) -> bool:
