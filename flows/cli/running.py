@@ -103,9 +103,11 @@ def run_here(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     Raises:
         Interrupted: the operator stopped it.
     """
+    from prefect.exceptions import TerminationSignal
+
     try:
         return asyncio.run(work())
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, TerminationSignal):
         raise Interrupted("stopped; run the same command again to continue") from None
 
 

@@ -96,20 +96,25 @@ async def cut_off(grace_s: float) -> AsyncIterator[Callable[[], None]]:
 
 @contextmanager
 def _handle_signals(stop: Stop, start_countdown: Callable[[], None]) -> Iterator[None]:
-    """Handle the signals; at the first one, restore the previous handlers for the second.
+    """Handle the signals; the second one cuts off, as Ctrl-C does in any program.
 
     A closed terminal may send several SIGHUP, which count as one. Under `nohup`, they are ignored.
     """
-    loop = asyncio.get_running_loop()
+    loop, run = asyncio.get_running_loop(), find_own()
     previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    second = dict(previous)
+    if callable(previous[signal.SIGINT]) and (run is None or run.deployment_id is None):
+        # Prefect's handler raises in the event loop, where no flow can catch it.
+        second[signal.SIGTERM] = previous[signal.SIGINT]
     if (on_hangup := signal.getsignal(signal.SIGHUP)) != signal.SIG_IGN:
         previous[signal.SIGHUP] = on_hangup
+        second[signal.SIGHUP] = signal.SIG_IGN
     terminals = [output for output in (sys.stdout, sys.stderr) if output.isatty()]
 
     def handle(number: int, frame: FrameType | None) -> None:
         stop.requested = True  # set it now, without waiting for the event loop
-        for other, handler in previous.items():
-            signal.signal(other, signal.SIG_IGN if other == signal.SIGHUP else handler)
+        for other, handler in second.items():
+            signal.signal(other, handler)
         if number == signal.SIGHUP:
             discard(*terminals)
         loop.call_soon_threadsafe(start_countdown)

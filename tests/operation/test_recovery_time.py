@@ -32,6 +32,9 @@ AWAY_S = 5.0
 STOPPED_S = 90.0
 """Time until a command without its server has ended after a signal."""
 
+CUT_OFF_S = 30.0
+"""Time until a command has ended after a second signal."""
+
 
 def lose_the_server(server: PrefectServer, database: PostgresServer) -> None:
     server.stop(signal.SIGKILL)
@@ -100,3 +103,26 @@ def test_a_stop_without_its_server_ends(
             assert "the Prefect server was lost" in server.printed(running).splitlines()[-1]
         finally:
             kill_all(running)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_stops_at_once(
+    number: signal.Signals, server: PrefectServer, simulation: Simulation, api_base: str
+) -> None:
+    """The calls in flight are cut off, and one line says how to continue."""
+    given = {"arms": arms(api_base)[-1:], "select": {"sample": CELLS}, "concurrency": AT_ONCE}
+    running = begin(server, name=f"twice-{number}", execution="local", **given)
+    try:
+        wait_until(lambda: len(simulation.calls) > AT_ONCE, every_s=0.1)
+        simulation.latency_s = 60.0
+        before = len(simulation.calls)
+        wait_until(lambda: len(simulation.calls) > before, every_s=0.1)
+        for lines in (1, 2):
+            running.send_signal(number)
+            wait_until(lambda n=lines: server.printed(running).count("stop") >= n)
+        assert running.wait(CUT_OFF_S) == 3
+        last = server.printed(running).splitlines()[-1]
+        assert last == "durabench: stopped; run the same command again to continue"
+        assert "Traceback" not in server.printed(running)
+    finally:
+        kill_all(running)
