@@ -177,11 +177,13 @@ async def wait_until_ready() -> None:
     raise InfrastructureError(f"Prefect's server does not answer: {error}; run again")
 
 
-def _serve(port: int, credentials: str) -> None:
-    """Run Prefect's server in a fork, without what a single command does not need."""
+def _serve(port: int, credentials: str, parent: int) -> None:
+    """Run Prefect's server below a command, without what a single command does not need."""
     os.setsid()  # Ctrl-C goes to the command, which stops the server itself
     if sys.platform == "linux":  # ends with its parent, also if that is killed
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        return  # it was killed before
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for output in (1, 2):  # multiprocessing has closed the input
         os.dup2(nowhere, output)
@@ -201,7 +203,7 @@ class _PrivateServer:
     """
 
     def __init__(self, port: int, credentials: str) -> None:
-        self._arguments = port, credentials
+        self._arguments = port, credentials, os.getpid()
         self._lock, self._is_stopped = threading.Lock(), False
         # It imports Prefect at the same time as this process, which has not done so yet.
         self._process = self._start(multiprocessing.get_context("fork").Process)

@@ -5,10 +5,12 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 from flows.display.errors import UsageError
@@ -54,6 +56,20 @@ with prefect_api():
                     pass  # it starts again
 print(os.environ.get("PREFECT_API_AUTH_STRING"))
 """
+
+KILLED = """
+import asyncio, multiprocessing, os, signal
+from flows.server.api import prefect_api, wait_until_ready
+with prefect_api():
+    asyncio.run(wait_until_ready())
+    (server,) = multiprocessing.active_children()
+    server.kill()
+    server.join()
+    while not multiprocessing.active_children():
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+"""A command that is killed while its private server starts again."""
 
 
 @pytest.fixture
@@ -132,6 +148,20 @@ def test_the_private_server_of_a_command_is_its_own(tmp_path: Path) -> None:
         check=True,
     ).stdout
     assert printed.splitlines() == [*(["[]", "401"] * 3), CREDENTIALS]
+
+
+def test_a_killed_command_leaves_no_server(tmp_path: Path) -> None:
+    """Its private server ends with it, even if the server has just been started."""
+    copy_home("migrated", migrated, tmp_path / "prefect")
+    own = {"PREFECT_API_URL": "", "PREFECT_HOME": str(tmp_path / "prefect")}
+    subprocess.run([sys.executable, "-c", KILLED], env={**os.environ, **own}, check=False)
+
+    def is_left(process: psutil.Process) -> bool:
+        with suppress(psutil.Error):
+            return process.environ().get("PREFECT_HOME") == own["PREFECT_HOME"]
+        return False
+
+    wait_until(lambda: not any(map(is_left, psutil.process_iter())), seconds=60, every_s=0.5)
 
 
 def test_settings_with_a_password_are_private(tmp_path: Path) -> None:
