@@ -1,6 +1,7 @@
 """What a model wrote goes back to it as text, whatever it is, and every arm goes on."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,18 +86,24 @@ REPLIES: dict[str, dict[str, Any]] = {
     "nothing": {"content": None},
 }
 
-OPTIONS: dict[ArmKind, Any] = {
-    "mini": MiniOptions(step_limit=3),
-    "loop": LoopOptions(limits={"calls": 3}),
-}
+LARGE = "a command that is a megabyte"
+"""The loop arm has no room for a second call after it."""
+
+SMALL = [name for name in REPLIES if name != LARGE]
+GROUPS = [*(SMALL[first::8] for first in range(8)), [LARGE]]
+"""An attempt with all of them would be one whose model makes no progress."""
+
+
+def limit_calls(arm: ArmKind, calls: int) -> Any:
+    return MiniOptions(step_limit=calls) if arm == "mini" else LoopOptions(limits={"calls": calls})
 
 
 class Hostile:
-    """A model that gives one odd reply, and then asks for nothing but commands that do nothing."""
+    """A model that gives odd replies, and after each asks for a command that does nothing."""
 
-    def __init__(self, reply: dict[str, Any], *, native_tools: bool) -> None:
+    def __init__(self, *replies: dict[str, Any], native_tools: bool) -> None:
         self.info = ModelInfo("hostile", "scripted", native_tools)
-        self._reply = reply
+        self._replies = replies
         self.asked: list[ModelRequest] = []
 
     def ceiling_usd(self, request: ModelRequest) -> float:
@@ -105,15 +112,20 @@ class Hostile:
     async def complete(self, request: ModelRequest) -> ModelReply:
         names = [each["function"]["name"] for each in request.tools]
         tool = next((name for name in ("bash", "run_command") if name in names), "read")
-        message = _named(self._reply, tool) if not self.asked else self._going_on(tool)
-        self.asked.append(request)
+        number, is_after = divmod(len(self.asked), 2)
+        is_odd = number < len(self._replies) and not is_after
+        message = _named(self._replies[number], tool) if is_odd else self._going_on(tool)
+        # The session adds to the list of messages.
+        self.asked.append(replace(request, messages=[*request.messages]))
         return ModelReply({"role": "assistant", "content": None, **message}, Usage(), "none", "it")
 
     def _going_on(self, tool: str) -> dict[str, Any]:
+        command = f"true {len(self.asked)}"
+        arguments = json.dumps({"command": command})
         if self.info.native_tools:
-            return {"tool_calls": [{**call('{"command": "true"}', tool), "id": "call_2"}]}
-        asked = '{"tool": "run_command", "arguments": {"command": "true"}}'
-        return {"content": f"```mswea_bash_command\ntrue\n```\n```json\n{asked}\n```"}
+            return {"tool_calls": [{**call(arguments, tool), "id": f"call_{len(self.asked)}"}]}
+        asked = f'{{"tool": "run_command", "arguments": {arguments}}}'
+        return {"content": f"```mswea_bash_command\n{command}\n```\n```json\n{asked}\n```"}
 
 
 def _named(written: Any, tool: str) -> Any:
@@ -126,18 +138,19 @@ def _named(written: Any, tool: str) -> Any:
 
 
 @pytest.mark.parametrize("native_tools", [True, False])
-@pytest.mark.parametrize("reply", REPLIES)
-@pytest.mark.parametrize("arm", OPTIONS)
-async def test_an_odd_reply_is_answered_with_text(
-    solve: Solver, arm: ArmKind, reply: str, native_tools: bool
+@pytest.mark.parametrize("arm", ["mini", "loop"])
+@pytest.mark.parametrize("names", GROUPS)
+async def test_odd_replies_are_answered_with_text(
+    solve: Solver, arm: ArmKind, names: list[str], native_tools: bool
 ) -> None:
-    """The next request answers the reply, and the attempt ends as one that is out of calls."""
-    model = Hostile(REPLIES[reply], native_tools=native_tools)
-    outcome, _ = await solve(model, arm=arm, options=OPTIONS[arm])
-    assert outcome.status == "out_of_steps"
-    assert len(model.asked) == 3
-    assert model.asked[1].messages[-1]["content"]
-    json.dumps(model.asked[1].messages)
+    """The next request answers each, and the attempt ends as one that is out of calls."""
+    model = Hostile(*(REPLIES[name] for name in names), native_tools=native_tools)
+    calls = 2 * len(names) + 1
+    outcome, _ = await solve(model, arm=arm, options=limit_calls(arm, calls))
+    assert (outcome.status, len(model.asked)) == ("out_of_steps", calls), outcome
+    answers = dict(zip(names, model.asked[1::2], strict=True))
+    assert [name for name, one in answers.items() if not one.messages[-1]["content"]] == []
+    json.dumps(model.asked[-1].messages)
 
 
 @pytest.mark.parametrize(
