@@ -38,15 +38,20 @@ def forge(tmp_path: Path) -> Iterator[Forge]:
         yield forge
 
 
+@pytest.fixture(scope="module")
+def with_deployment(prefect_server: PrefectServer) -> PrefectServer:
+    """Return a server with the deployment of jobs."""
+    assert prefect_server.run("durabench", "setup").returncode == 0
+    prefect_server.prefect("deploy", "--name", "job")
+    return prefect_server
+
+
 @pytest.fixture
-def operator(forge: Forge, prefect_server: PrefectServer, tmp_path: Path) -> PrefectServer:
-    """Return a server with the deployment of jobs, for programs with the tokens of an operator."""
+def operator(forge: Forge, with_deployment: PrefectServer, tmp_path: Path) -> PrefectServer:
+    """Return the server for programs with the tokens of an operator."""
     variables = {FORGE: forge.url, TOKEN: forge.token, SECRET: WORD, **QUICK}
     variables[CACHE_VARIABLE] = str(tmp_path / "cache")
-    server = prefect_server.apart(tmp_path / "operator", **variables)
-    assert server.run("durabench", "setup").returncode == 0
-    server.prefect("deploy", "--name", "job")
-    return server
+    return with_deployment.apart(tmp_path / "operator", **variables)
 
 
 def deliver(service: Service, event: str, payload: dict[str, Any], secret: str = WORD) -> Any:
