@@ -134,15 +134,16 @@ async def stream_completion(litellm: ModuleType, arguments: dict[str, Any], tell
     Raises:
         EmptyAnswer: the answer broke off, or has no choices.
     """
-    _, chunks = await _receive(litellm, arguments, tell)
+    stream, chunks = await _receive(litellm, arguments, tell)
     # Without a choice, LiteLLM makes an empty one up, which no role starts.
     if not any(choice.delta.role for chunk in chunks for choice in chunk.choices):
         raise EmptyAnswer("the answer has no choices")
     response = litellm.stream_chunk_builder(chunks, messages=arguments["messages"])
     name_of_provider = chunks[0]._hidden_params.get("provider_response_model")
     response.model = name_of_provider or response.model
-    if not any(getattr(chunk, "usage", None) for chunk in chunks):
-        response.usage = None  # LiteLLM counts itself if nothing is reported
+    # If nothing is reported, LiteLLM counts itself. Its chunks are then not those of the provider.
+    if not any(getattr(chunk, "usage", None) for chunk in stream.chunks):
+        response.usage = None
     return response
 
 
@@ -201,6 +202,7 @@ async def _receive(
         if chunks and failure is not None and failure.is_free:  # the generated part is not free
             raise EmptyAnswer(f"the answer broke off: {failure.message}") from error
         raise
-    if stream.received_finish_reason is None:  # LiteLLM adds one to the last chunk
+    # LiteLLM adds a reason to the last chunk. For Gemini, it has no other one.
+    if stream.received_finish_reason is None and stream.intermittent_finish_reason is None:
         raise EmptyAnswer("the answer broke off")
     return stream, chunks

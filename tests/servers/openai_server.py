@@ -286,13 +286,14 @@ def _as_stream(reply: Reply) -> Reply:
     """Return a completion as server-sent events: each word, the calls, the end, and the usage."""
     assert isinstance(reply.body, dict)
     base = {**reply.body, "object": "chat.completion.chunk"}
-    del base["usage"]
+    usage = base.pop("usage", None)
     chunks = [
         {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": end}]}
         for choice in reply.body["choices"]
         for delta, end in _split(choice)
     ]
-    chunks.append({**base, "choices": [], "usage": reply.body["usage"]})
+    if usage is not None:
+        chunks.append({**base, "choices": [], "usage": usage})
     lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
     return replace(
         reply,

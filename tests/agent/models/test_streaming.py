@@ -1,6 +1,7 @@
 """Answers that are shown while they are generated, over real HTTP."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -27,12 +28,21 @@ async def ask(tell: Tell | None, *replies: api.Reply) -> tuple[ModelReply, list[
         return replace(reply, latency_s=0.0), server.requests
 
 
+def drop_usage(reply: api.Reply) -> api.Reply:
+    """Return an answer of a provider that reports no tokens, or whose last bytes were lost."""
+    assert isinstance(reply.body, dict)
+    return replace(reply, body={key: part for key, part in reply.body.items() if key != "usage"})
+
+
+@pytest.mark.parametrize("change", [lambda reply: reply, drop_usage])
 @pytest.mark.parametrize("answer", [api.text("Two files and a test."), api.command("ls -l")])
-async def test_a_streamed_reply_is_the_same(answer: api.Reply) -> None:
-    """Text, calls, tokens and cost equal an answer in one piece."""
+async def test_a_streamed_reply_is_the_same(
+    answer: api.Reply, change: Callable[[api.Reply], api.Reply]
+) -> None:
+    """Text, calls, tokens and cost equal an answer in one piece. LiteLLM counts no tokens."""
     parts: list[str] = []
-    whole, _ = await ask(None, answer)
-    streamed, [request] = await ask(parts.append, answer)
+    whole, _ = await ask(None, change(answer))
+    streamed, [request] = await ask(parts.append, change(answer))
     assert streamed == whole
     assert "".join(parts) == (whole.message["content"] or "")
     assert len(parts) > 1
@@ -124,3 +134,85 @@ async def test_a_response_that_breaks_off_is_asked_for_again() -> None:
     assert (reply.message["content"], reply.retries) == ("Two files and a test.", 1)
     assert "".join(parts) == "Two files Two files and a test."
     assert len(requests) == 2
+
+
+ANTHROPIC = [
+    {
+        "type": "message_start",
+        "message": {
+            **{"id": "m", "type": "message", "role": "assistant", "model": "claude-x"},
+            **{"content": [], "stop_reason": None, "stop_sequence": None},
+            "usage": {"input_tokens": 25, "cache_read_input_tokens": 5, "output_tokens": 1},
+        },
+    },
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    *(
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "text_delta", "text": text},
+        }
+        for text in ("Two ", "files.")
+    ),
+    {"type": "content_block_stop", "index": 0},
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+        "usage": {"output_tokens": 15},
+    },
+    {"type": "message_stop"},
+]
+GEMINI = [
+    {
+        "candidates": [{"content": {"role": "model", "parts": [{"text": "Two "}]}, "index": 0}],
+        "usageMetadata": {"promptTokenCount": 30, "totalTokenCount": 30},
+    },
+    {
+        "candidates": [
+            {
+                "content": {"role": "model", "parts": [{"text": "files."}]},
+                "index": 0,
+                "finishReason": "STOP",
+            }
+        ],
+        "usageMetadata": {
+            **{"promptTokenCount": 30, "candidatesTokenCount": 15, "totalTokenCount": 45}
+        },
+    },
+]
+
+
+def send_events(events: list[dict[str, Any]]) -> api.Reply:
+    lines = [f"data: {json.dumps(event)}\n\n" for event in events]
+    named = [
+        f"event: {event['type']}\n{line}" if "type" in event else line
+        for event, line in zip(events, lines, strict=True)
+    ]
+    return api.Reply("".join(named), headers={"Content-Type": "text/event-stream"})
+
+
+@pytest.mark.parametrize(
+    ("name", "events", "last"),
+    [
+        ("anthropic/claude-sonnet-4-5", ANTHROPIC, 2),  # the reason for the end, and the end
+        ("gemini/gemini-2.5-flash", GEMINI, 0),  # LiteLLM makes up a reason that is missing
+    ],
+)
+async def test_an_answer_of_another_provider_is_streamed(
+    name: str, events: list[dict[str, Any]], last: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole one is asked for once. Without the reason for its end, it has broken off."""
+    for variable in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(variable, "throw-away")
+    for replies in ([events], [events[:-last], events] if last else [events]):
+        parts: list[str] = []
+        with api.OpenAIServer([send_events(each) for each in replies]) as server:
+            base = server.url.removesuffix("/v1")
+            model = LiteLLMModel(
+                LiteLLMSpec(name=name, api_base=base), Sending(sleep=no_sleep, tell=parts.append)
+            )
+            reply = await model.complete(REQUEST)
+            assert len(server.requests) == len(replies)
+        usage = (reply.usage.input_tokens, reply.usage.output_tokens, reply.finish_reason)
+        assert (reply.message["content"], usage) == ("Two files.", (30, 15, "stop"))
+        assert "".join(parts).endswith("Two files.")
