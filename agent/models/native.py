@@ -141,7 +141,7 @@ async def stream_completion(litellm: ModuleType, arguments: dict[str, Any], tell
     response = litellm.stream_chunk_builder(chunks, messages=arguments["messages"])
     name_of_provider = chunks[0]._hidden_params.get("provider_response_model")
     response.model = name_of_provider or response.model
-    # If nothing is reported, LiteLLM counts itself. Its chunks are then not those of the provider.
+    # If the provider reports nothing, LiteLLM counts, and adds a chunk with its own figures.
     if not any(getattr(chunk, "usage", None) for chunk in stream.chunks):
         response.usage = None
     return response

@@ -140,8 +140,13 @@ ANTHROPIC = [
     {
         "type": "message_start",
         "message": {
-            **{"id": "m", "type": "message", "role": "assistant", "model": "claude-x"},
-            **{"content": [], "stop_reason": None, "stop_sequence": None},
+            "id": "m",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-x",
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
             "usage": {"input_tokens": 25, "cache_read_input_tokens": 5, "output_tokens": 1},
         },
     },
@@ -176,7 +181,9 @@ GEMINI = [
             }
         ],
         "usageMetadata": {
-            **{"promptTokenCount": 30, "candidatesTokenCount": 15, "totalTokenCount": 45}
+            "promptTokenCount": 30,
+            "candidatesTokenCount": 15,
+            "totalTokenCount": 45,
         },
     },
 ]
