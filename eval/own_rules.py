@@ -69,7 +69,8 @@ async def read_report(
             try:
                 reward = await _read_reward(official)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-                reason = f"the reward in {LOGS} is not one finite number"
+                odd = "is not one finite number, or contradicts its tests"
+                reason = f"the reward in {LOGS} {odd}"
                 return LogReport(resolved=False, results_found=False, reason=reason)
             if reward is None:
                 reason = f"no reward was written to {LOGS}"
@@ -177,8 +178,11 @@ async def _read_reward(official: OfficialShell) -> float | None:
     if text.exit_code == 0:
         return _check_finite(float(text.output))
     if tests.exit_code == 0:
-        summary = json.loads(tests.output)["results"]["summary"]
-        return float(0 < summary["tests"] == summary["passed"])
+        results = json.loads(tests.output)["results"]
+        has_passed = 0 < results["summary"]["tests"] == results["summary"]["passed"]
+        if has_passed and any(test["status"] != "passed" for test in results.get("tests") or []):
+            raise ValueError
+        return float(has_passed)
     return None
 
 

@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from eval import harness, resources
 from eval.digests import canonical_digest
@@ -37,9 +37,20 @@ _WORKDIR = re.compile(r"^\s*WORKDIR\s+(?P<folder>\S+)", re.IGNORECASE | re.MULTI
 _USER = re.compile(r"^\s*USER\s+(?P<user>\S+)", re.IGNORECASE | re.MULTILINE)
 _STAGE = re.compile(r"^\s*FROM\s", re.IGNORECASE | re.MULTILINE)
 _FROM_HOST = re.compile(r"\$\{")
+_DEFAULT = re.compile(r"\$\{\w+:-(?P<default>.*)\}", re.DOTALL)
 _GIT = "git -c safe.directory='*' -c user.name=task -c user.email=task"
 _NEEDED = "git bash coreutils findutils grep diffutils"
 
+
+def _use_defaults(variables: dict[str, str]) -> dict[str, str]:
+    """Return variables with their defaults, without a look at the variables of this machine."""
+    return {
+        name: found["default"] if (found := _DEFAULT.fullmatch(value)) else value
+        for name, value in variables.items()
+    }
+
+
+_Variables = Annotated[dict[str, str], AfterValidator(_use_defaults)]
 _Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600, allow_inf_nan=False)]
 _Network = Literal["public", "no-network", "allowlist"]
 
@@ -54,7 +65,7 @@ class _Environment(BaseModel):
     workdir: str | None = None
     os: str = "linux"
     gpus: int | None = None
-    env: dict[str, str] = {}
+    env: _Variables = {}
     mcp_servers: list[Any] = []
 
 
@@ -64,14 +75,14 @@ class _Agent(BaseModel):
 
 
 class _Solution(BaseModel):
-    env: dict[str, str] = {}
+    env: _Variables = {}
 
 
 class _Verifier(BaseModel):
     network_mode: _Network | None = None
     collect: list[Any] = []
     timeout_sec: _Seconds = 600.0
-    env: dict[str, str] = {}
+    env: _Variables = {}
     environment_mode: Literal["shared", "separate"] | None = None
     environment: dict[str, Any] | None = None
 
@@ -161,6 +172,9 @@ def _parse(folder: Path) -> Instance:
         raise DatasetError("has a folder whose name holds other characters than letters and digits")
     dockerfile = write_dockerfile(folder)
     statement = _read_text(folder / "instruction.md")
+    for script in ("tests/test.sh", "solution/solve.sh"):
+        if (folder / script).is_file() and b"\r\n" in (folder / script).read_bytes():
+            raise DatasetError(f"has Windows line ends in {script}, which no shell can run")
     if not (folder / "tests" / "test.sh").is_file():
         raise DatasetError("has no tests/test.sh")
     tests, solution = _pack(folder / "tests"), ""

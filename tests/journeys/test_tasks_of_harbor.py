@@ -18,7 +18,7 @@ schema_version = "1.1"
 difficulty = "easy"
 [verifier]
 timeout_sec = 60.0
-env = { EXPECTED = "Hello, world!" }
+env = { EXPECTED = "${HELLO_OF_TESTS:-Hello, world!}" }
 [agent]
 timeout_sec = 60.0
 [environment]
@@ -42,9 +42,13 @@ open("/logs/verifier/reward.json", "w").write('{"reward": "1"}')
 """
 CTRF = """\
 #!/bin/bash
-passed=$(grep -c Hello hello.txt)
-echo '{"results": {"summary": {"tests": 1, "passed": '${passed:-0}'}}}' >/logs/verifier/ctrf.json
+grep -q Hello hello.txt && status=passed || status=failed
+printf '{"results": {"summary": {"tests": 1, "passed": 1}, "tests": [{"status": "%s"}]}}' \\
+    $status >/logs/verifier/ctrf.json
 """
+"""Without a solution, its summary contradicts its tests."""
+
+NO_REWARD = "the reward in /logs/verifier is not one finite number, or contradicts its tests"
 
 
 def write_task(folder: Path, test: str = TEST) -> Path:
@@ -97,7 +101,10 @@ def test_the_reward_of_a_task_decides(tmp_path: Path) -> None:
     }
     reasons = {row["instance_id"]: row["reason"] for row in terminal.rows("evaluations")}
     assert reasons["half"] == "the reward is 0.5"
-    assert reasons["odd"] == "the reward in /logs/verifier is not one finite number"
+    assert reasons["odd"] == NO_REWARD
+    assert {
+        row["reason"] for row in terminal.rows("evaluations") if row["instance_id"] == "ctrf"
+    } == {"", NO_REWARD}
     terminal.durabench("export", "h", "--harbor", "job")
     terminal.durabench("import", "harbor", "job", "--name", "again")
     imported = read_verdicts(terminal, "again", "outcome")
@@ -123,6 +130,8 @@ REFUSED: dict[str, tuple[str, str | None, str]] = {
     "steps": ("task.toml", "[[steps]]\nname = 'a'", "with several steps"),
     "other image": ("task.toml", "[verifier.environment]\ncpus = 1", "another image for its tests"),
     "secrets": ("task.toml", "[verifier]\nenv = {A = '${KEY}'}", "takes A from this machine"),
+    "no default": ("task.toml", "[solution]\nenv = {A = 'b-${KEY:-c}'}", "takes A from this"),
+    "shell of Windows": ("tests/test.sh", "#!/bin/bash\r\nexit\r\n", "line ends in tests/test.sh"),
     "lines": ("task.toml", '[environment]\nenv = {A = "b\\nc"}', "several lines"),
     "memory": ("task.toml", "[environment]\nmemory = 'much'", "memory must be a positive number"),
     "some hosts": (
@@ -149,7 +158,7 @@ def test_a_task_that_cannot_be_used_says_why(
     if text is None:
         (folder / file).unlink()
     else:
-        (folder / file).write_text(text)
+        (folder / file).write_text(text, newline="")
     with pytest.raises(DatasetError) as failure:
         harbor.parse(folder)
     assert str(failure.value).startswith("a Harbor task ")
