@@ -301,7 +301,9 @@ def _check(round_: Round, ground: Ground, reference: Reference, outcome: Outcome
     elif results.keys() != wanted.keys():
         found.append(f"cells {sorted(results)} instead of {sorted(wanted)}")
     for cell in sorted(results.keys() & wanted.keys()):
-        if _round(results[cell]) != _round(wanted[cell]):
+        # The last bytes of a streamed answer are its figures, which are unknown without them.
+        has_figures = results[cell][2] is not None or "cut_answers" not in outcome.struck
+        if _round(results[cell], has_figures) != _round(wanted[cell], has_figures):
             found.append(f"{cell} has {results[cell]}, and without faults {wanted[cell]}")
     if not round_.budget_share:
         outcome.repeated = asked.total() - needed.total()
@@ -321,5 +323,7 @@ def _check(round_: Round, ground: Ground, reference: Reference, outcome: Outcome
     return found
 
 
-def _round(result: Result) -> Result:
-    return tuple(round(value, 9) if isinstance(value, float) else value for value in result)
+def _round(result: Result, has_figures: bool) -> Result:
+    """Return a result with rounded figures, or without tokens and cost."""
+    values = result if has_figures else (*result[:2], *result[5:])
+    return tuple(round(value, 9) if isinstance(value, float) else value for value in values)
