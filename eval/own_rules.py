@@ -77,7 +77,8 @@ async def read_report(
                 return LogReport(resolved=False, results_found=False, reason=reason)
             reason = "" if reward in (0, 1) else f"the reward is {reward:g}"
             share = reward if 0 <= reward <= 1 else None
-            return LogReport(reward == 1, results_found=True, reason=reason, reward=share)
+            resolved = rules.resolved_reward <= reward <= 1
+            return LogReport(resolved, results_found=True, reason=reason, reward=share)
         case "swebench":
             statuses = harness.parse_log(rules.parser, log)
         case _:

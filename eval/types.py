@@ -31,13 +31,14 @@ class OwnRules:
     - `program`: `parser` is a Python program, called with the files of standard output, of
       standard error, and for its own output.
     - `exit_code`: resolved if the commands end with 0.
-    - `reward`: resolved if the tests write the reward 1.
+    - `reward`: resolved if the tests write a reward from `resolved_reward` to 1.
     """
 
     kind: Literal["swebench", "function", "program", "exit_code", "reward"]
     parser: str = field(default="", repr=False)
     missing_fails: bool = True
     """A test without a result counts as failed. SWE-bench-Live counts only reported failures."""
+    resolved_reward: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Task folders of Harbor 1.x: task.toml, instruction.md, environment/ and tests/test.sh.
 
 The tests run on a fresh container with the agent's changes to the working folder, as Harbor's
-separate verifier does. The reward file decides: 1 is resolved.
+separate verifier does. The reward file decides.
 """
 
 import base64
@@ -87,6 +87,12 @@ class _Verifier(BaseModel):
     environment: dict[str, Any] | None = None
 
 
+class _Metadata(BaseModel):
+    difficulty: Any = None
+    resolved_reward: float = Field(default=1.0, gt=0, le=1)
+    """Ours: the reward from which the task counts as resolved."""
+
+
 class _Config(BaseModel):
     """The fields of task.toml that are read. Releases of Harbor add others."""
 
@@ -94,7 +100,7 @@ class _Config(BaseModel):
     agent: _Agent = _Agent()
     verifier: _Verifier = _Verifier()
     solution: _Solution = _Solution()
-    metadata: dict[str, Any] = {}
+    metadata: _Metadata = _Metadata()
     steps: list[Any] | None = None
 
     @property
@@ -185,7 +191,7 @@ def _parse(folder: Path) -> Instance:
     root = _find_root(config, _read_dockerfile(folder))
     row = {
         "instance_id": name,
-        "difficulty": config.metadata.get("difficulty"),
+        "difficulty": config.metadata.difficulty,
         "environment": _read_toml(folder / CONFIG).get("environment"),
         "dockerfile": dockerfile,
         "context": canonical_digest(list(_list_files(folder / "environment"))),
@@ -196,6 +202,8 @@ def _parse(folder: Path) -> Instance:
         "networks": config.networks,
         "work_limit_s": config.agent.timeout_sec,
     }
+    if (resolved_reward := config.metadata.resolved_reward) != 1:
+        row["resolved_reward"] = resolved_reward
     image = f"durabench/harbor:{canonical_digest([name, row['dockerfile'], row['context']])[:24]}"
     return Instance(
         instance_id=name,
@@ -214,7 +222,7 @@ def _parse(folder: Path) -> Instance:
         row=row,
         demand=resources.demand(row),
         root=root,
-        rules=OwnRules("reward"),
+        rules=OwnRules("reward", resolved_reward=resolved_reward),
         solution=solution,
         timeout_s=config.verifier.timeout_sec,
         work_limit_s=config.agent.timeout_sec,

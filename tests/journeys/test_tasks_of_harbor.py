@@ -71,13 +71,16 @@ def write_task(folder: Path, test: str = TEST) -> Path:
 @pytest.mark.timeout(900)
 @pytest.mark.journey("run", "images preflight", "export --harbor", "import harbor")
 def test_the_reward_of_a_task_decides(tmp_path: Path) -> None:
-    """The reference script earns the reward, and nothing does not. Half a reward is not enough.
-    A task that cannot be used does not stop the others."""
+    """The reference script earns the reward, and nothing does not. Half a reward is not enough,
+    unless the task declares it. A task that cannot be used does not stop the others."""
     tasks = tmp_path / "tasks"
     for name, test in {"hello": TEST, "half": HALF, "ctrf": CTRF, "odd": ODD}.items():
         write_task(tasks / name, test)
     of_user = "RUN useradd -m dev && chown -R dev /app\nUSER dev\n"
     (tasks / "ctrf" / "environment" / "Dockerfile").write_text(f"{DOCKERFILE}{of_user}")
+    enough = write_task(tasks / "enough", HALF)
+    declared = CONFIG.replace("[metadata]", "[metadata]\nresolved_reward = 0.5")
+    (enough / "task.toml").write_text(declared)
     broken = write_task(tasks / "several")
     (broken / "steps").mkdir()
     lost = write_task(tasks / "lost")
@@ -87,11 +90,13 @@ def test_the_reward_of_a_task_decides(tmp_path: Path) -> None:
     content = {"name": "h", "dataset": "tasks", "arms": arms, "environment": "docker"}
     printed = terminal.durabench("run", terminal.write("h.yaml", content), code=3)
     assert "cannot be built" in printed
-    assert "2 of 10 cells ended as infrastructure" in printed
+    assert "2 of 12 cells ended as infrastructure" in printed
     assert "a Harbor task with several steps is not supported: run it with Harbor" in printed
     assert read_verdicts(terminal, "h") == {
         ("gold", "hello"): "resolved",
         ("gold", "half"): "unresolved",
+        ("gold", "enough"): "resolved",
+        ("null", "enough"): "resolved",
         ("gold", "ctrf"): "resolved",
         ("gold", "odd"): "unresolved",
         ("null", "odd"): "unresolved",
