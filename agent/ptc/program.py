@@ -298,7 +298,8 @@ def _constant(value: Any) -> Callable[[], Awaitable[Any]]:
 
 def summary(calls: Mapping[str, list[str]]) -> str:
     """Return the ends of the calls as text, such as `3 calls done, 1 cancelled (read)`."""
-    parts = [f"{len(calls.get('done', []))} calls done"]
+    done = len(calls.get("done", []))
+    parts = ["1 call done" if done == 1 else f"{done} calls done"]
     for end in ("failed", "cancelled"):
         if names := calls.get(end):
             counted = (f"{name} x {n}" if n > 1 else name for name, n in Counter(names).items())

@@ -307,6 +307,8 @@ def _remedy_of_name(problem: str, functions: Collection[Function]) -> str:
         names = ", ".join(function.name for function in functions)
         return _GENERAL if hasattr(builtins, match[1]) else f"the functions are {names}"
     if match := re.search(r"'(\w+)' object has no attribute '(\w+)'", problem):
+        if match[1] == "dict" and not hasattr(dict, match[2]):
+            return f'values of tools are dictionaries: write `["{match[2]}"]`'
         return _GENERAL if hasattr(getattr(builtins, match[1], None), match[2]) else ""
     if match := re.search(r"(?:type|instances of|^TypeError:) '(\w+)'", problem):
         is_own = not hasattr(builtins, match[1]) and match[1] != "NoneType"

@@ -67,6 +67,7 @@ WRONG = {
     "f = read\nawait f(file='calc.py')": "wrong arguments of read: path: Field required",
     "read(path='calc.py').upper()": "Instead: write `await` before the call",
     "r = await run_command('true')\nr['stdout']": "the keys of CommandEnd are output, exit_code",
+    "r = await asyncio.create_task(run_command('true'))\nr.output": "Instead: values of tools are",
     "re.findall('a', 'b')": "Instead: write `import re` first.",
     "import textwrap": "Instead: the modules are asyncio, base64",
     "open('calc.py').read()": "Instead: a program has no own files: `await read(",
