@@ -30,6 +30,7 @@ from tests.bench import (
     scale,
     service,
     starting,
+    tasks,
     testfiles,
     throughput,
     trajectories,
@@ -65,6 +66,7 @@ BENCHES: dict[str, Callable[..., Sequence[Bound | Ratio]]] = {
     "job": jobs.run,
     "service": service.run,
     "start": starting.run,
+    "tasks": tasks.run,
     "testfiles": testfiles.run,
     "throughput": throughput.run,
 }
