@@ -5,8 +5,9 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
-from agent.project import Suite
+from agent.project import Project, Suite
 from agent.runners import REPORT
 from flows.display.errors import UsageError
 
@@ -21,9 +22,14 @@ class LoggedTests:
     log_parser: str
 
 
+def _pytest(suite: Suite, files: Sequence[str]) -> str:
+    return f"{_enter(suite)}python -m pytest -rA -p no:cacheprovider {shlex.join(files)}"
+
+
 def _go(suite: Suite, files: Sequence[str]) -> str:
     folders = sorted({f"./{PurePosixPath(path).parent}" for path in files})
-    return f"go test -v {shlex.join(folder.removesuffix('/.') for folder in folders)}"
+    joined = shlex.join(folder.removesuffix("/.") for folder in folders)
+    return f"{_enter(suite)}go test -v {joined}"
 
 
 def _jest(suite: Suite, files: Sequence[str]) -> str:
@@ -40,27 +46,37 @@ def _mocha(suite: Suite, files: Sequence[str]) -> str:
     return f"{suite.command.partition(' --reporter ')[0]} --reporter tap"
 
 
-_PROGRAMS: dict[str, tuple[str, Callable[[Suite, Sequence[str]], str]]] = {
-    "pytest": (
-        "parse_log_pytest",
-        lambda suite, files: f"python -m pytest -rA -p no:cacheprovider {shlex.join(files)}",
+def _enter(suite: Suite) -> str:
+    return f"cd {shlex.quote(suite.folder)} && " if suite.folder else ""
+
+
+class _Program(NamedTuple):
+    """A test program whose log can be read."""
+
+    log_parser: str
+    make_command: Callable[[Suite, Sequence[str]], str]
+    """Takes paths in the folder of the suite. Commands without paths run all tests."""
+    suffixes: tuple[str, ...]
+
+
+_PYTHON = (".py",)
+_NODE = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts")
+_PROGRAMS = {
+    "pytest": _Program("parse_log_pytest", _pytest, _PYTHON),
+    "unittest": _Program(
+        "parse_log_django", lambda suite, files: f"{suite.command} {shlex.join(files)}", _PYTHON
     ),
-    "unittest": (
-        "parse_log_django",
-        lambda suite, files: f"{suite.command} {shlex.join(files)}",
-    ),
-    "Django": ("parse_log_django", lambda suite, files: suite.command),
-    "go test": ("parse_log_gotest", _go),
-    "cargo test": ("parse_log_cargo", lambda suite, files: suite.command),
-    "jest": ("parse_log_jest", _jest),
-    "vitest": ("parse_log_vitest", _vitest),
-    "mocha": ("parse_log_tap", _mocha),
-    "node --test": (
-        "parse_log_tap",
-        lambda suite, files: suite.command.replace(REPORT, "stdout"),
+    "Django": _Program("parse_log_django", lambda suite, files: suite.command, _PYTHON),
+    "go test": _Program("parse_log_gotest", _go, (".go",)),
+    "cargo test": _Program("parse_log_cargo", lambda suite, files: suite.command, (".rs",)),
+    "jest": _Program("parse_log_jest", _jest, _NODE),
+    "vitest": _Program("parse_log_vitest", _vitest, _NODE),
+    "mocha": _Program("parse_log_tap", _mocha, _NODE),
+    "node --test": _Program(
+        "parse_log_tap", lambda suite, files: suite.command.replace(REPORT, "stdout"), _NODE
     ),
 }
-"""Log parser and command by the name of a suite. Those without `files` run all tests."""
+"""Programs by the name of a suite."""
 
 _NAMES_IN_COMMANDS = {
     "pytest": "pytest",
@@ -76,6 +92,23 @@ _NAMES_IN_COMMANDS = {
 """Names of suites by the words of a command."""
 
 
+def choose_suite(project: Project, files: Sequence[str]) -> Suite | None:
+    """Return the suite of a repository that runs test files, or its first one if none is known to.
+
+    A suite in a folder comes before one of the root.
+    """
+    suites = [suite for suite in (project.tests, *project.others) if suite]
+    fitting = [suite for suite in suites if _select(suite, files)]
+    return max(fitting, key=lambda suite: len(suite.folder), default=project.tests)
+
+
+def _select(suite: Suite, files: Sequence[str]) -> list[str]:
+    """Return the test files that a suite runs, by their paths in its folder."""
+    start = f"{suite.folder}/" if suite.folder else ""
+    suffixes = _PROGRAMS[suite.name].suffixes if suite.name in _PROGRAMS else ()
+    return [p.removeprefix(start) for p in files if p.startswith(start) and p.endswith(suffixes)]
+
+
 def choose_tests(suite: Suite | None, verify: str, files: Sequence[str]) -> LoggedTests | None:
     """Return the command that runs test files, or None if the project shows none.
 
@@ -89,8 +122,9 @@ def choose_tests(suite: Suite | None, verify: str, files: Sequence[str]) -> Logg
         return LoggedTests(verify, read_log_parser(verify))
     if suite is None or suite.name not in _PROGRAMS:
         return None
-    log_parser, make = _PROGRAMS[suite.name]
-    return LoggedTests(make(suite, files), log_parser)
+    program = _PROGRAMS[suite.name]
+    own = _select(suite, files) or files
+    return LoggedTests(program.make_command(suite, own), program.log_parser)
 
 
 def read_log_parser(verify: str) -> str:
@@ -101,7 +135,7 @@ def read_log_parser(verify: str) -> str:
     """
     for words, name in _NAMES_IN_COMMANDS.items():
         if words in verify:
-            return _PROGRAMS[name][0]
+            return _PROGRAMS[name].log_parser
     raise UsageError(
         f"no log parser is known for the command {verify!r}: it must name one of "
         f"{', '.join(_NAMES_IN_COMMANDS)}"

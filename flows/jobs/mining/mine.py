@@ -218,7 +218,10 @@ class _Mine:
             raise Dropped("its patch is not UTF-8")
         files = CommitFiles(self._mirror, change.base)
         project = detect(files)
-        suite = project.tests if project else None
+        suite = commands.choose_suite(project, candidate.collected) if project else None
+        is_other = project is not None and suite != project.tests
+        if is_other and suite and self._request.image is None:
+            raise Dropped(f"its tests run with {suite.name}: name an image that has it (--image)")
         tests = commands.choose_tests(suite, self._request.verify, candidate.collected)
         if tests is None:
             raise Dropped("no test command is found in its base")
