@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_STOPPED = "stopped; run the same command again to continue"
+
 
 def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> None:
     """Run an experiment and show its report, complete or not."""
@@ -77,7 +79,7 @@ def run_flow(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = F
     """
     import httpx
     from prefect import tags
-    from prefect.exceptions import PrefectHTTPStatusError
+    from prefect.exceptions import PrefectHTTPStatusError, TerminationSignal
 
     async def when_ready() -> T:
         waits: list[Coroutine[Any, Any, object]] = [wait_until_ready()]
@@ -90,6 +92,8 @@ def run_flow(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = F
 
     try:
         return run_here(when_ready)
+    except TerminationSignal:
+        raise Interrupted(_STOPPED) from None
     except (httpx.HTTPError, PrefectHTTPStatusError) as error:
         raise InfrastructureError(
             f"the Prefect server was lost: {one_line(error)}; run the same command again to "
@@ -103,12 +107,10 @@ def run_here(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     Raises:
         Interrupted: the operator stopped it.
     """
-    from prefect.exceptions import TerminationSignal
-
     try:
         return asyncio.run(work())
-    except (KeyboardInterrupt, TerminationSignal):
-        raise Interrupted("stopped; run the same command again to continue") from None
+    except KeyboardInterrupt:
+        raise Interrupted(_STOPPED) from None
 
 
 def show_step(cell: Cell, step: Step, *, full: bool) -> None:
