@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from agent.journal import InboxMessage
+from flows.jobs.mailbox import leave
 from flows.jobs.request import FORGE, TOKEN
 from flows.jobs.service.triggers import SECRET
 from flows.storage.images import CACHE_VARIABLE
@@ -112,7 +114,15 @@ def test_a_label_starts_one_job_of_an_issue(operator: PrefectServer, forge: Forg
             assert len(list_failures(forge)) == 1
             deliver(service, "issues", label(forge, minutes=10))
             wait_until(lambda: list_failures(forge)[1:], seconds=120)
-        again = deliver(service, "issue_comment", mention(forge, minutes=20))
+        comment = mention(forge, minutes=20)
+        # A service that died between text and order has left this.
+        name = f"7-{comment['comment']['created_at']}-octo"
+        leave(
+            Lake.existing(service.lake),
+            job_id,
+            InboxMessage(name, "say", "@durabench use a plus", "octo"),
+        )
+        again = deliver(service, "issue_comment", comment)
         assert again["job"] != job_id  # with another task
         assert {number for number, _ in forge.said} == {7}
         printed = operator.folder.glob("durabench-*.log")

@@ -130,7 +130,9 @@ async def act(service: Service, address: str, event: Event, key: str, told: set[
         try:
             if row is None:
                 wanted: JobRequest | str = await _start(service, page, forge, event, job_id)
-            elif await asyncio.to_thread(is_left, service.lake, row["job_id"], _name(event)):
+            elif await asyncio.to_thread(
+                is_left, service.lake, row["job_id"], _name(event)
+            ) and not _ended_before(row, event):
                 return {"ignored": f"job {row['job_id']} has it already"}
             else:
                 is_own = is_pull_of(source, row["pull_request"], event.number)
@@ -224,13 +226,17 @@ async def _order(
             return {"ignored": f"job {job_id} has it already"}
         if job.is_final:
             _check_hearing(wanted, event)
-    if job is None or job.is_final:
-        await orders.submit(service, wanted, once)
+    # The text comes first: a service that dies after it orders the job at the next delivery.
     if job is not None and event.text:
         await _pass_on(service, job, wanted, event)
     if job is None or job.is_final:
+        await orders.submit(service, wanted, once)
         await _comment(forge, event, f"Job `{job_id}` works on this.")
     return {"job": job_id}
+
+
+def _ended_before(row: Row, event: Event) -> bool:
+    return row["state"] in ("done", "failed", "cancelled") and event.at > row["updated_at"]
 
 
 async def _pass_on(service: Service, job: JobStatus, wanted: JobRequest, event: Event) -> None:
