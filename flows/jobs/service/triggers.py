@@ -132,7 +132,7 @@ async def act(service: Service, address: str, event: Event, key: str, told: set[
                 wanted: JobRequest | str = await _start(service, page, forge, event, job_id)
             elif await asyncio.to_thread(
                 is_left, service.lake, row["job_id"], _name(event)
-            ) and not _ended_before(row, event):
+            ) and not _has_ended_before(row, event):
                 return {"ignored": f"job {row['job_id']} has it already"}
             else:
                 is_own = is_pull_of(source, row["pull_request"], event.number)
@@ -235,7 +235,7 @@ async def _order(
     return {"job": job_id}
 
 
-def _ended_before(row: Row, event: Event) -> bool:
+def _has_ended_before(row: Row, event: Event) -> bool:
     return row["state"] in ("done", "failed", "cancelled") and event.at > row["updated_at"]
 
 
