@@ -91,7 +91,8 @@ class Fire:
         """Run rounds until so many faults have struck in all."""
         while (struck := sum(len(one["struck"]) for one in self.outcomes.values())) < faults:
             if str(seed) not in self.outcomes:
-                round_ = Round.draw(seed, self._services)
+                drawn = Round.draw(seed, self._services)
+                round_ = replace(drawn, faults=drawn.faults[: faults - struck])
                 started_at = time.monotonic()
                 outcome = self.run(round_)
                 took_s = time.monotonic() - started_at
